@@ -1,0 +1,71 @@
+"""The words of a conversation: what stands inside a request, in the hub format that all client formats map to.
+
+The hub is shaped like OpenAI's chat messages, because that is what most clients send and most upstreams take. Standard
+library only; ``gateway.types`` builds on it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a message's content. ``type`` tells which of the fields is filled (``text``, ``image_url``...)."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: Any = None
+    input_audio: Any = None
+    file: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCall:
+    """The function that a tool call names, its arguments as the JSON text that the model wrote."""
+
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool call in an assistant's turn."""
+
+    id: str = ""
+    type: str = "function"
+    function: FunctionCall | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation, as the hub format knows it."""
+
+    role: str
+    content: str | tuple[Part, ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_call_id: str | None = None
+
+    def text(self) -> str:
+        """All text of the turn, its parts joined without a separator; empty where there is none."""
+        if self.content is None:
+            return ""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text or "" for part in self.content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How tokens are drawn. ``None`` means that the client said nothing, which is not the same as zero."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+Prompt = str | tuple[str, ...] | tuple[int, ...] | tuple[tuple[int, ...], ...]

@@ -1,0 +1,287 @@
+"""Everything that can go wrong, as one tree.
+
+::
+
+    HeadraceError
+    ├── ClientError                    the request is at fault: it would fail anywhere
+    │   ├── InvalidRequest        400  a field is wrong (`param` names it)
+    │   │   ├── Unsupported       400  understood, but nobody here can carry it
+    │   │   └── ContextLengthExceeded 400
+    │   ├── Unauthenticated       401
+    │   ├── NotFound              404  unknown route or model
+    │   ├── MethodNotAllowed      405
+    │   ├── RequestTimeout        408  the body did not arrive in time
+    │   ├── BodyTooLarge          413
+    │   ├── UnsupportedMediaType  415
+    │   ├── HeadersTooLarge       431
+    │   └── ClientGone            499  nobody is listening any more
+    ├── Rejected                       the request is fine, we say no
+    │   ├── LimitExceeded         429  the tenant's own limit
+    │   ├── Overloaded            503  ours
+    │   ├── ShuttingDown          503
+    │   └── NoCandidate           503  every backend was excluded
+    ├── UpstreamError                  a backend is at fault; the only branch that is retried
+    │   ├── UpstreamUnreachable   502  no connection, or it broke before an answer
+    │   ├── UpstreamTimeout       504
+    │   ├── UpstreamRateLimited   429  retryable elsewhere, cools this one
+    │   ├── UpstreamUnauthorised  502  our key was refused: the client cannot help it
+    │   ├── UpstreamFailed        502  a 5xx, or an error inside a stream
+    │   ├── UpstreamInvalid       502  an answer that is none
+    │   ├── UpstreamTruncated     502  an answer that stopped before its end
+    │   └── UpstreamRefused       4xx  it blames the request: passed on, never retried, never held against it
+    └── ConfigurationError             at start-up or reload; never reaches a client
+
+Each class carries what the pipeline needs to know; nothing is ever read from an error's text. ``http_status`` is what
+the client gets, ``status`` what the ledger records, ``type`` and ``code`` are the words of OpenAI's error envelope,
+``retryable`` says whether another backend may help, ``blames_backend`` whether the backend's health suffers.
+"""
+
+from typing import ClassVar
+
+from gateway.types import Status
+
+
+class HeadraceError(Exception):
+    """The root. ``message`` is for people, may quote the client's field names, and holds no secret and no prompt."""
+
+    http_status: int = 500
+    status: ClassVar[Status] = Status.BUG
+    type: ClassVar[str] = "server_error"
+    code: str | None = "internal_error"
+    retryable: ClassVar[bool] = False
+    blames_backend: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+
+class ConfigurationError(HeadraceError):
+    """The policy file or the environment is wrong. ``where`` is the path inside the file, ``hint`` a way out."""
+
+    code = "configuration_error"
+
+    def __init__(self, message: str, *, file: str = "", where: str = "", hint: str = "") -> None:
+        place = ": ".join(part for part in (file, where) if part)
+        super().__init__("".join((f"{place}: " if place else "", message, f" ({hint})" if hint else "")))
+        self.file = file
+        self.where = where
+        self.hint = hint
+
+
+# ---- the request is at fault ----------------------------------------------------------------------------------------
+
+
+class ClientError(HeadraceError):
+    """The request is at fault."""
+
+    http_status = 400
+    status = Status.REJECTED
+    type = "invalid_request_error"
+    code = "invalid_request"
+
+
+class InvalidRequest(ClientError):
+    """A field is missing, of the wrong type or out of range; ``param`` names it."""
+
+
+class Unsupported(InvalidRequest):
+    """A field that we understand and nobody on this route can carry: refused by name, never dropped."""
+
+    code = "unsupported_parameter"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    """Prompt and answer do not fit the model's context window."""
+
+    code = "context_length_exceeded"
+
+
+class Unauthenticated(ClientError):
+    """No key, an unknown key, or two that differ."""
+
+    http_status = 401
+    code = "invalid_api_key"
+
+
+class NotFound(ClientError):
+    """No such route or model."""
+
+    http_status = 404
+    code = "not_found"
+
+
+class ModelNotFound(NotFound):
+    """No route matches the model's name."""
+
+    code = "model_not_found"
+
+
+class MethodNotAllowed(ClientError):
+    """The path exists, the method does not."""
+
+    http_status = 405
+    code = "method_not_allowed"
+
+
+class RequestTimeout(ClientError):
+    """The client did not send its body in time."""
+
+    http_status = 408
+    code = "request_timeout"
+
+
+class BodyTooLarge(ClientError):
+    """The body, after decoding, is over the limit."""
+
+    http_status = 413
+    code = "request_too_large"
+
+
+class UnsupportedMediaType(ClientError):
+    """A content type or content coding that we do not read."""
+
+    http_status = 415
+    code = "unsupported_media_type"
+
+
+class HeadersTooLarge(ClientError):
+    """The header block is over the limit."""
+
+    http_status = 431
+    code = "headers_too_large"
+
+
+class ClientGone(ClientError):
+    """The client hung up. Nobody reads this answer; the number is the one that proxies log."""
+
+    http_status = 499
+    status = Status.CLIENT_GONE
+    code = "client_closed_request"
+
+
+# ---- we say no ------------------------------------------------------------------------------------------------------
+
+
+class Rejected(HeadraceError):
+    """The request is fine and we do not serve it now; ``retry_after_s`` says when to come back."""
+
+    http_status = 503
+    status = Status.REJECTED
+    type = "server_error"
+    code = "overloaded"
+
+
+class LimitExceeded(Rejected):
+    """The tenant's own limit."""
+
+    http_status = 429
+    type = "rate_limit_error"
+    code = "rate_limit_exceeded"
+
+
+class Overloaded(Rejected):
+    """Our own limit: the queue is full, or the wait would be longer than the deadline."""
+
+
+class ShuttingDown(Rejected):
+    """This process drains."""
+
+    code = "shutting_down"
+
+
+class NoCandidate(Rejected):
+    """Every backend of the route was excluded, and not by the request's own fault."""
+
+    status = Status.NO_CANDIDATE
+    code = "no_candidate"
+
+
+# ---- a backend is at fault ------------------------------------------------------------------------------------------
+
+
+class UpstreamError(HeadraceError):
+    """A backend did not deliver. ``backend`` is its name in the policy file; hosts and keys are never in the words."""
+
+    http_status = 502
+    status = Status.UPSTREAM_FAILED
+    type = "upstream_error"
+    code = "upstream_failed"
+    retryable = True
+    blames_backend = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        backend: str = "",
+        upstream_status: int | None = None,
+        retry_after_s: float | None = None,
+        upstream_type: str | None = None,
+        upstream_code: str | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message, param=param, retry_after_s=retry_after_s)
+        self.backend = backend
+        self.upstream_status = upstream_status
+        self.upstream_type = upstream_type
+        self.upstream_code = upstream_code
+
+
+class UpstreamUnreachable(UpstreamError):
+    """No connection, or it broke before an answer."""
+
+    code = "upstream_unreachable"
+
+
+class UpstreamTimeout(UpstreamError):
+    """Connecting, the first token, the next token or the whole answer took too long."""
+
+    http_status = 504
+    code = "upstream_timeout"
+
+
+class UpstreamRateLimited(UpstreamError):
+    """The backend's 429: another one may help, this one cools for ``retry_after_s``."""
+
+    http_status = 429
+    type = "rate_limit_error"
+    code = "upstream_rate_limited"
+
+
+class UpstreamUnauthorised(UpstreamError):
+    """The backend refuses our key, or our account is out of funds: no fault of the client's."""
+
+    code = "upstream_unauthorised"
+
+
+class UpstreamFailed(UpstreamError):
+    """A 5xx, or an error that arrived inside a stream."""
+
+
+class UpstreamInvalid(UpstreamError):
+    """An answer that is none: not JSON, empty, or no choices."""
+
+    code = "upstream_invalid"
+
+
+class UpstreamTruncated(UpstreamError):
+    """The answer stopped before its end."""
+
+    status = Status.TRUNCATED
+    code = "upstream_truncated"
+
+
+class UpstreamRefused(UpstreamError):
+    """The backend blames the request: passed on with its own status (``http_status``), and not held against it."""
+
+    type = "invalid_request_error"
+    code = "upstream_refused"
+    retryable = False
+    blames_backend = False
+
+    def __init__(self, message: str, *, http_status: int = 400, **details: str | float | None) -> None:
+        super().__init__(message, **details)  # type: ignore[arg-type]  # the parent checks the names
+        self.http_status = http_status

@@ -1,0 +1,222 @@
+"""The doors between the kernel and everything that can be chosen: one Protocol, one verb.
+
+Policies (``Classifier``, ``Admitter``, ``Filter``, ``Scorer``, ``Ranker``) are pure: snapshots in, values out, the same
+inputs give the same answer. A ``Backend`` pushes what arrives into a ``Sink``. A plugin that also has ``observe``
+learns from every finished request.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from gateway.types import (
+    Bill,
+    Call,
+    Candidate,
+    ChatRequest,
+    Context,
+    Finish,
+    Forecast,
+    LedgerEntry,
+    Operation,
+    Price,
+)
+
+# ---- policies -------------------------------------------------------------------------------------------------------
+
+
+class Classifier(Protocol):
+    """Forecasts a request."""
+
+    def forecast(self, request: ChatRequest) -> Forecast:
+        """What the request will weigh. Never raises for a well-formed request."""
+        ...
+
+
+class Admitter(Protocol):
+    """Lets a request in, makes it wait, or says no."""
+
+    def admit(self, ctx: Context) -> AbstractAsyncContextManager[None]:
+        """Holds a place for as long as the block runs; how the block exits is the sample.
+
+        Raises:
+            Rejected: with ``retry_after_s``, when there is no place and no room to wait.
+        """
+        ...
+
+
+class Filter(Protocol):
+    """Takes candidates out."""
+
+    def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
+        """The reason why the candidate is out, with the numbers ("needs 8401 tokens of 8192"), or ``None``."""
+        ...
+
+
+class Scorer(Protocol):
+    """One term of the bill."""
+
+    def usd(self, ctx: Context, candidate: Candidate) -> float:
+        """Expected US dollars of this term, for this request on this candidate."""
+        ...
+
+
+class Ranker(Protocol):
+    """Orders the candidates."""
+
+    def order(self, ctx: Context, bills: tuple[Bill, ...]) -> tuple[Bill, ...]:
+        """The bills in the order in which they should be tried."""
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Anything that learns from finished requests: a classifier, an admitter, a sink of the ledger."""
+
+    def observe(self, entry: LedgerEntry) -> None:
+        """Takes one finished request into account. Called once each, on the event loop: quick, no I/O, no raise."""
+        ...
+
+
+# ---- backends -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
+
+    ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
+    ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``...
+    """
+
+    context_tokens: int | None = None
+    capabilities: frozenset[str] | None = None
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendFacts:
+    """What a backend says of itself, now. ``down`` is the reason why it takes nothing, or ``None``.
+
+    ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
+    learns them from traffic otherwise.
+    """
+
+    models: Mapping[str, ModelFacts]
+    operations: frozenset[Operation]
+    concurrency: int | None = None
+    down: str | None = None
+    prefill_tokens_per_s: float | None = None
+    seconds_per_token: float | None = None
+
+
+class Sink(Protocol):
+    """Where a backend pushes an answer: the client's side of one attempt.
+
+    Call ``begin`` once when the upstream has accepted the request, ``push`` for every piece of its answer in the wire
+    format of ``call.request.arrival.operation``, ``end`` when the upstream has nothing more to say.
+    """
+
+    def begin(self, *, streamed: bool) -> None:
+        """The upstream answers: as server-sent events if ``streamed``, else as one JSON body in pieces of any size."""
+        ...
+
+    async def push(self, data: bytes) -> None:
+        """Takes a piece of the answer as it came, and returns when the client can take more: this is back-pressure.
+
+        Raises:
+            UpstreamError: the piece is an error, or no answer at all.
+            ClientGone: nobody is listening.
+        """
+        ...
+
+    async def end(self) -> Finish:
+        """The upstream is done; what it said is judged and the rest goes out.
+
+        Raises:
+            UpstreamTruncated: it stopped before the end of its answer.
+            UpstreamInvalid: what it said is no answer.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """A provider, replica or engine. A dataclass whose fields are its YAML parameters, plus these verbs."""
+
+    async def start(self, name: str, world: "Surroundings") -> None:
+        """Opens what it needs. ``name`` is its name in the policy file. Returns at once: readiness is ``facts``."""
+        ...
+
+    async def send(self, call: Call, sink: Sink) -> Finish:
+        """Serves the call, pushing into the sink; returns the sink's ``end()``.
+
+        Cancelling closes the upstream at once: no connection and no slot outlives the call.
+
+        Raises:
+            UpstreamError: mapped once from whatever went wrong, ``backend`` filled in.
+        """
+        ...
+
+    def facts(self) -> BackendFacts:
+        """The present facts, without waiting."""
+        ...
+
+    async def close(self) -> None:
+        """Gives back everything; idempotent."""
+        ...
+
+
+# ---- the outside world ----------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait for it."""
+
+    def now_s(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def unix_s(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns after ``seconds``."""
+        ...
+
+
+class Shared(Protocol):
+    """Small facts that the replicas of a gateway share: cool-downs, affinity.
+
+    Reading is local and never waits; a store over a network keeps a local view and syncs behind it.
+    """
+
+    def put(self, key: str, value: str, ttl_s: float) -> None:
+        """Remembers ``value`` for ``ttl_s`` seconds, bounded in number: the oldest go first."""
+        ...
+
+    def get(self, key: str) -> tuple[str, float] | None:
+        """The value and the seconds it has left, or ``None``."""
+        ...
+
+
+class Ledger(Protocol):
+    """Takes the record of each request."""
+
+    def record(self, entry: LedgerEntry) -> None:
+        """Takes the entry and returns at once; what is made of it happens off the request path."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a backend may use of the world: the clock, secrets by their name, and where models lie.
+
+    ``secret`` answers the value of an environment variable that the policy file names, or ``None``.
+    """
+
+    clock: Clock
+    secret: Callable[[str], str | None]
+    model_dir: Path

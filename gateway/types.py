@@ -1,0 +1,297 @@
+"""The vocabulary, in the order it flows.
+
+``Arrival -> ChatRequest -> Forecast -> Context -> Candidate* -> Decision -> Call -> Attempt* -> LedgerEntry``
+
+Every value is frozen and keyword-only; each is built from the ones before it and none is changed afterwards. Standard
+library only, so that policies, backends and wire formats can share these words without sharing anything else.
+"""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from gateway.conversation import Message, Prompt, Sampling
+
+MILLION = Decimal(1_000_000)
+
+
+class Status(StrEnum):
+    """How a request or an attempt ended. A metric label, so it stays small; the exception has the words for people."""
+
+    OK = "ok"
+    REJECTED = "rejected"
+    NO_CANDIDATE = "no_candidate"
+    UPSTREAM_FAILED = "upstream_failed"
+    TRUNCATED = "truncated"
+    CLIENT_GONE = "client_gone"
+    BUG = "bug"
+
+
+class Operation(StrEnum):
+    """What the client asks for, by the endpoint it called: one value per wire format of the client."""
+
+    CHAT = "chat"
+    COMPLETION = "completion"
+
+
+# ---- what arrives ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceContext:
+    """W3C trace context: where this request hangs in a trace.
+
+    ``trace_id`` and ``span_id`` are ours (32 and 16 hex digits), ``parent_id`` is the caller's span or empty.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str = ""
+    sampled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A request that has knocked: who it is and when it came, before anybody read its body.
+
+    ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people.
+    """
+
+    id: str
+    operation: Operation
+    tenant: str
+    received_s: float
+    received_unix_s: float
+    trace: TraceContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """A request in the hub format, and the client's own bytes beside it.
+
+    ``body`` is what the client sent (decoded from its content coding); where the upstream speaks the client's format
+    those bytes go on and only ``model`` and stream options are replaced, so fields that we do not know survive.
+    ``prompt`` is set for completions, ``messages`` for chat. ``needs`` are capabilities that an answer requires
+    (``tools``, ``vision``, ``logprobs``...). ``prompt_bytes`` is the UTF-8 length of all text in the prompt.
+    ``unverified_user`` is what the client says about its end user: a label, never an identity.
+    """
+
+    arrival: Arrival
+    model: str
+    messages: tuple[Message, ...] = ()
+    prompt: Prompt | None = None
+    stream: bool = False
+    include_usage: bool = False
+    n: int = 1
+    max_tokens: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    needs: frozenset[str] = frozenset()
+    prompt_bytes: int = 0
+    unverified_user: str = ""
+    body: bytes = b""
+
+
+# ---- what we expect -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a request will weigh, before it is served: prompt tokens, and quantiles of the output length in tokens."""
+
+    prompt_tokens: int
+    output_tokens_p50: int
+    output_tokens_p90: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What the route says that time and success are worth: the exchange rates into the one currency."""
+
+    usd_per_second: float
+    usd_per_success: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """All that a policy may look at, besides the candidate in question."""
+
+    request: ChatRequest
+    forecast: Forecast
+    worth: Worth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a backend charges for a model. A missing cached price means that cached input costs what input costs."""
+
+    input_usd_per_mtok: Decimal
+    output_usd_per_mtok: Decimal
+    cached_input_usd_per_mtok: Decimal | None = None
+    request_usd: Decimal = Decimal(0)
+
+    def cost_usd(self, usage: "Usage") -> Decimal:
+        """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
+        cached_tokens = min(max(usage.cached_tokens, 0), max(usage.prompt_tokens, 0))
+        fresh_tokens = max(usage.prompt_tokens, 0) - cached_tokens
+        cached_rate = self.cached_input_usd_per_mtok
+        if cached_rate is None:
+            cached_rate = self.input_usd_per_mtok
+        tokens_usd = (
+            fresh_tokens * self.input_usd_per_mtok
+            + cached_tokens * cached_rate
+            + max(usage.output_tokens, 0) * self.output_usd_per_mtok
+        )
+        return tokens_usd / MILLION + self.request_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A snapshot of one backend serving one model, taken for one request.
+
+    ``model`` is the name that the backend knows. ``capabilities`` is ``None`` where nobody declared any: it is then
+    taken to be able. ``queued_prefill_tokens`` are prompt tokens sent whose first answer token is not here yet.
+    ``warm_tokens`` is how much of this prompt its cache is expected to hold. ``failure_rate`` is recent, 0 to 1.
+    ``down`` says why nothing should go there now, ``retry_in_s`` for how long.
+    """
+
+    backend: str
+    model: str
+    operations: frozenset[Operation]
+    capabilities: frozenset[str] | None
+    context_tokens: int | None
+    price: Price | None
+    in_flight: int
+    concurrency: int | None
+    queued_prefill_tokens: int
+    running_output_tokens: int
+    warm_tokens: int
+    prefill_tokens_per_s: float
+    seconds_per_token: float
+    failure_rate: float
+    down: str | None = None
+    retry_in_s: float | None = None
+
+
+# ---- what we decide -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What serving the request on a candidate is expected to cost, one line per term, in US dollars."""
+
+    candidate: Candidate
+    terms: tuple[tuple[str, float], ...]
+    total_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Why a candidate is out: the filter's name and its reason in words."""
+
+    candidate: Candidate
+    filter: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Where the request goes: the bills in the order in which they are tried, and who is out and why."""
+
+    order: tuple[Bill, ...]
+    excluded: tuple[Exclusion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a backend is asked to do: this request, on this model, traced under this span."""
+
+    request: ChatRequest
+    model: str
+    trace: TraceContext
+
+
+# ---- what happened --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one attempt. ``prompt_tokens`` includes ``cached_tokens``; ``output_tokens`` includes reasoning.
+
+    ``estimated`` is true where the upstream did not say and the counts are ours.
+    """
+
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The terminal state of an answer that came to its end. ``usage`` is ``None`` where the upstream kept it back."""
+
+    reason: str
+    usage: Usage | None
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try on one backend, the abandoned ones too. Times are on the monotonic clock.
+
+    ``cost_usd`` is ``None`` where no price is known, which is not the same as free. ``error`` is the error's class,
+    ``detail`` its words, which may quote an upstream and so never become a label.
+    """
+
+    backend: str
+    model: str
+    status: Status
+    started_s: float
+    ended_s: float
+    span_id: str
+    first_token_s: float | None = None
+    usage: Usage | None = None
+    cost_usd: Decimal | None = None
+    error: str = ""
+    detail: str = ""
+    upstream_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the client got: the status, the HTTP status, and why the answer ended (``stop``, ``length``...)."""
+
+    status: Status
+    http_status: int
+    finish_reason: str = ""
+    error: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """The record of one request, made exactly once; metrics, spans, bills and learning are all read from it.
+
+    ``request`` is ``None`` where the body was refused before it could be understood; ``route``, ``forecast`` and
+    ``decision`` are ``None`` or empty where the request did not get that far.
+    """
+
+    arrival: Arrival
+    request: ChatRequest | None
+    route: str
+    forecast: Forecast | None
+    decision: Decision | None
+    attempts: tuple[Attempt, ...]
+    outcome: Outcome
+    ended_s: float
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """The sum over all attempts that were made; ``None`` as soon as one has no known price."""
+        total = Decimal(0)
+        for attempt in self.attempts:
+            if attempt.cost_usd is None:
+                return None
+            total += attempt.cost_usd
+        return total
