@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
+from gateway.errors import ClientError
 from gateway.types import (
     Bill,
     Call,
@@ -48,7 +49,13 @@ class Admitter(Protocol):
 
 
 class Filter(Protocol):
-    """Takes candidates out."""
+    """Takes candidates out.
+
+    ``refusal`` is what the client is told when exclusions by this filter leave nobody: a ``ClientError`` where the
+    request is at fault, ``None`` where waiting may help.
+    """
+
+    refusal: ClassVar[type[ClientError] | None]
 
     def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
         """The reason why the candidate is out, with the numbers ("needs 8401 tokens of 8192"), or ``None``."""
@@ -87,12 +94,14 @@ class Observer(Protocol):
 class ModelFacts:
     """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
 
+    ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole.
     ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
     ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``...
     """
 
     context_tokens: int | None = None
     capabilities: frozenset[str] | None = None
+    carries: frozenset[str] | None = None
     price: Price | None = None
 
 

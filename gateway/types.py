@@ -6,9 +6,11 @@ Every value is frozen and keyword-only; each is built from the ones before it an
 library only, so that policies, backends and wire formats can share these words without sharing anything else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from gateway.conversation import Message, Prompt, Sampling
 
@@ -69,8 +71,8 @@ class Arrival:
 class ChatRequest:
     """A request in the hub format, and the client's own bytes beside it.
 
-    ``body`` is what the client sent (decoded from its content coding); where the upstream speaks the client's format
-    those bytes go on and only ``model`` and stream options are replaced, so fields that we do not know survive.
+    ``raw`` has each top-level field of the body as the JSON bytes that the client wrote; where the upstream speaks the
+    client's format they go on and only ``model`` and stream options are replaced, so fields that we do not know survive.
     ``prompt`` is set for completions, ``messages`` for chat. ``needs`` are capabilities that an answer requires
     (``tools``, ``vision``, ``logprobs``...). ``prompt_bytes`` is the UTF-8 length of all text in the prompt.
     ``unverified_user`` is what the client says about its end user: a label, never an identity.
@@ -88,7 +90,7 @@ class ChatRequest:
     needs: frozenset[str] = frozenset()
     prompt_bytes: int = 0
     unverified_user: str = ""
-    body: bytes = b""
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
 
 # ---- what we expect -------------------------------------------------------------------------------------------------
@@ -148,8 +150,8 @@ class Price:
 class Candidate:
     """A snapshot of one backend serving one model, taken for one request.
 
-    ``model`` is the name that the backend knows. ``capabilities`` is ``None`` where nobody declared any: it is then
-    taken to be able. ``queued_prefill_tokens`` are prompt tokens sent whose first answer token is not here yet.
+    ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields that it
+    understands) are ``None`` where nobody declared any: it is then taken to be able. ``queued_prefill_tokens`` are prompt tokens sent whose first answer token is not here yet.
     ``warm_tokens`` is how much of this prompt its cache is expected to hold. ``failure_rate`` is recent, 0 to 1.
     ``down`` says why nothing should go there now, ``retry_in_s`` for how long.
     """
@@ -158,6 +160,7 @@ class Candidate:
     model: str
     operations: frozenset[Operation]
     capabilities: frozenset[str] | None
+    carries: frozenset[str] | None
     context_tokens: int | None
     price: Price | None
     in_flight: int
