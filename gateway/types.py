@@ -71,8 +71,8 @@ class Arrival:
 class ChatRequest:
     """A request in the hub format, and the client's own bytes beside it.
 
-    ``raw`` has each top-level field of the body as the JSON bytes that the client wrote; where the upstream speaks the
-    client's format they go on and only ``model`` and stream options are replaced, so fields that we do not know survive.
+    ``raw`` has each top-level field of the body as the JSON bytes that the client wrote: where the upstream speaks the
+    client's format they go on, only ``model`` and stream options are replaced, and fields that we do not know survive.
     ``prompt`` is set for completions, ``messages`` for chat. ``needs`` are capabilities that an answer requires
     (``tools``, ``vision``, ``logprobs``...). ``prompt_bytes`` is the UTF-8 length of all text in the prompt.
     ``unverified_user`` is what the client says about its end user: a label, never an identity.
@@ -150,10 +150,10 @@ class Price:
 class Candidate:
     """A snapshot of one backend serving one model, taken for one request.
 
-    ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields that it
-    understands) are ``None`` where nobody declared any: it is then taken to be able. ``queued_prefill_tokens`` are prompt tokens sent whose first answer token is not here yet.
-    ``warm_tokens`` is how much of this prompt its cache is expected to hold. ``failure_rate`` is recent, 0 to 1.
-    ``down`` says why nothing should go there now, ``retry_in_s`` for how long.
+    ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields it understands)
+    are ``None`` where nobody declared any: it is then taken to be able. ``queued_prefill_tokens`` were sent and have
+    no first answer token yet. ``warm_tokens`` is how much of this prompt its cache is expected to hold.
+    ``failure_rate`` is recent, 0 to 1. ``down`` says why nothing should go there now, ``retry_in_s`` for how long.
     """
 
     backend: str
