@@ -1,0 +1,165 @@
+"""The platform team's YAML as strict models: backends, routes, tenants. An error names the file, the path and a hint.
+
+Which plugins stand behind a name is not decided here: a step is kept as it was written (``money``, or
+``{use: money, ...}``) and built by ``gateway.world``.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from gateway.errors import ConfigurationError
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Step = str | dict[str, Any]
+
+_MODEL = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Timeouts(BaseModel):
+    """How long an answer may take, in seconds: until its first token, between two pieces, and as a whole."""
+
+    model_config = _MODEL
+
+    first_token_s: Annotated[float, Field(gt=0)] = 120.0
+    idle_s: Annotated[float, Field(gt=0)] = 60.0
+    total_s: Annotated[float, Field(gt=0)] = 900.0
+
+
+class WorthSpec(BaseModel):
+    """What time and success are worth on a route, in US dollars: the exchange rates of the bill."""
+
+    model_config = _MODEL
+
+    usd_per_second: Annotated[float, Field(ge=0)] = 0.001
+    usd_per_success: Annotated[float, Field(ge=0)] = 0.01
+
+
+class Steps(BaseModel):
+    """The steps of a route. What a route leaves out comes from ``defaults``, and what that leaves out from here."""
+
+    model_config = _MODEL
+
+    classify: Step = "by_length"
+    filter: list[Step] = ["healthy", "capable", "fits_context"]
+    cost: list[Step] = ["money", "waiting", "prefill", "decoding", "risk"]
+    rank: Step = "by_cost"
+    admit: Step = "fixed_concurrency"
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    timeouts: Timeouts = Timeouts()
+    worth: WorthSpec = WorthSpec()
+
+
+class RouteSpec(Steps):
+    """Which model names go where. ``models`` are names or patterns with ``*``, ``targets`` are ``backend[/model]``."""
+
+    models: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1)]
+    targets: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+
+
+class TenantSpec(BaseModel):
+    """Who may call. Keys are kept as the SHA-256 of the key, in hex, so that the file holds no secret."""
+
+    model_config = _MODEL
+
+    keys_sha256: Annotated[list[Digest], Field(min_length=1)]
+
+
+class PolicyFile(BaseModel):
+    """The whole file."""
+
+    model_config = _MODEL
+
+    backends: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
+    routes: dict[Name, RouteSpec] = {}
+    tenants: dict[Name, TenantSpec] = {}
+    defaults: Steps = Steps()
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key written twice: the loader's own habit is to keep the last one in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # the parent's signature
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_policy(path: Path) -> PolicyFile:
+    """Reads and checks a policy file.
+
+    Raises:
+        ConfigurationError: with the file, the path inside it and a hint.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfigurationError(f"cannot be read: {reason}", file=str(path)) from error
+    return parse_policy(text, file=str(path))
+
+
+def parse_policy(text: str, *, file: str) -> PolicyFile:
+    """Checks the text of a policy file; ``file`` is its name in errors.
+
+    Raises:
+        ConfigurationError: with the file, the path inside it and a hint.
+    """
+    try:
+        tree = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  # a SafeLoader, and stricter
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else ""
+        raise ConfigurationError(str(getattr(error, "problem", error)), file=file, where=where) from None
+    if not isinstance(tree, Mapping):
+        raise ConfigurationError("the file holds no mapping", file=file, hint="it starts with `backends:`")
+    try:
+        return PolicyFile.model_validate(tree)
+    except ValidationError as error:
+        raise _first_error(error, file) from None
+
+
+def _first_error(error: ValidationError, file: str) -> ConfigurationError:
+    # A misspelt field is reported before the field that is missing because of it.
+    found = error.errors(include_url=False)
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    where = _path(first["loc"])
+    key = str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(first["loc"][:-1])
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"fields here are {', '.join(known)}"
+        return ConfigurationError(f"unknown field `{key}`", file=file, where=where, hint=hint)
+    hint = "names are lower-case letters, digits, `_`, `.` and `-`" if first["loc"][-1:] == ("[key]",) else ""
+    return ConfigurationError(first["msg"], file=file, where=where, hint=hint)
+
+
+def _path(loc: Iterable[int | str]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if not _is_union_tag(part))
+    return text.lstrip(".")
+
+
+def _is_union_tag(part: int | str) -> bool:
+    """Pydantic names a union's member that failed (``dict[str,any]``), or ``[key]``; people do not write those."""
+    return isinstance(part, str) and re.fullmatch(r"str|dict\[.*\]|\[key\]", part) is not None
+
+
+def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
+    """The field names that the models allow at a place in the file."""
+    model: Any = PolicyFile
+    for part in loc:
+        if isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
+            model = model.model_fields[str(part)].annotation
+        else:
+            model = (get_args(model) or (model,))[-1]
+    return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

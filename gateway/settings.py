@@ -1,0 +1,98 @@
+"""The operator's side of the configuration: the environment, prefix ``HEADRACE_``. The only reader of ``os.environ``.
+
+The platform team's side is the policy file; it names secrets by their environment variable and never holds one.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gateway.errors import ConfigurationError
+
+MiB = 1024 * 1024
+
+PREFIX = "HEADRACE_"
+
+
+def _user_dir(variable: str, fallback: str) -> Path:
+    """The XDG rule: the variable where it holds an absolute path, else the fallback below the home directory."""
+    value = Path(os.environ.get(variable, ""))
+    return (value if value.is_absolute() else Path.home() / fallback) / "headrace"
+
+
+class Settings(BaseSettings):
+    """What the operator decides: addresses, places, limits and patience."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    policy: Path | None = None
+    """The policy file; without one the embedded model answers every model name."""
+
+    state_dir: Path = Field(default_factory=lambda: _user_dir("XDG_STATE_HOME", ".local/state"))
+    model_dir: Path = Field(default_factory=lambda: _user_dir("XDG_CACHE_HOME", ".cache") / "models")
+    ledger: Literal["sqlite", "off"] = "sqlite"
+    ledger_rows_waiting: Annotated[int, Field(ge=1)] = 50_000
+
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * MiB
+    """Of a request body after decoding."""
+    max_header_bytes: Annotated[int, Field(ge=1024)] = 64 * 1024
+    max_depth: Annotated[int, Field(ge=4, le=500)] = 64
+    """Of nesting in a request body."""
+    max_messages: Annotated[int, Field(ge=1)] = 4096
+    max_event_bytes: Annotated[int, Field(ge=1024)] = 16 * MiB
+    """Of one server-sent event from an upstream."""
+    max_answer_bytes: Annotated[int, Field(ge=1024)] = 64 * MiB
+    """Of one whole answer from an upstream."""
+
+    body_timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    keep_alive_s: Annotated[int, Field(ge=1)] = 75
+    """How long an idle client connection stays open: longer than the usual proxy in front, which should close first."""
+    drain_s: Annotated[float, Field(ge=0)] = 30.0
+    """How long running answers may go on after SIGTERM."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+    def secret(self, name: str) -> str | None:
+        """The value of the environment variable that the policy file names; ``None`` where it is unset or empty."""
+        return os.environ.get(name) or None
+
+    @staticmethod
+    def telemetry_wanted() -> bool:
+        """Whether OpenTelemetry's own variables ask for an exporter."""
+        if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+            return False
+        return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT") for part in ("", "TRACES_"))
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Settings from the environment; ``overrides`` that are not ``None`` (command-line options) go first.
+
+    Raises:
+        ConfigurationError: naming the variable, never its value.
+    """
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and not _is_known(name))
+    if unknown:
+        known = ", ".join(sorted(PREFIX + field.upper() for field in Settings.model_fields))
+        raise ConfigurationError(f"{unknown[0]} is no setting", hint=f"settings are {known}")
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = PREFIX + str(first["loc"][0]).upper()
+        raise ConfigurationError(f"{name}: {first['msg']}") from None
+
+
+def _is_known(name: str) -> bool:
+    return name.removeprefix(PREFIX).lower() in Settings.model_fields
+
+
+def event_loop() -> str:
+    """Which event loop uvicorn should run: uvloop where there is one."""
+    return "asyncio" if sys.platform == "win32" else "uvloop"
