@@ -1,0 +1,108 @@
+"""Kernels: ik_llama.cpp, from the wheel ik-llama-cpp-python.
+
+The faster of the two on a CPU, above all for several rows in one call. The wheel's own ctypes module tells where its
+shared library is and how its parameter structs are laid out, which changes from release to release; the functions we
+declare ourselves.
+
+Traps, each met with version 0.1.5:
+
+* Flash attention aborts the process when one batch holds unrelated sequences: it is off.
+* `llama_tokenize` and `llama_token_to_piece` take the model, not the vocabulary, and crash otherwise.
+* A batch needs as many neighbouring free cells as it has rows: when it finds none, the cells are moved together once.
+* Some quantisations compute wrongly with 32 or more rows: `self_test.py` finds out.
+"""
+
+import ctypes
+from typing import Any
+
+from embedded_engine.errors import KernelsMissing, LoadFailed
+from embedded_engine.kernels.c_api import CKernels, LogCallback, declare, log_to_python, signature
+from embedded_engine.kernels.port import ContextShape
+
+__all__ = ["IkLlamaKernels", "load"]
+
+_keep_alive: list[object] = []
+"""C calls the log callback for as long as the process lives."""
+
+
+def load(path: str) -> "IkLlamaKernels":
+    """Load a model file.
+
+    Raises:
+        KernelsMissing: The wheel is not installed, or does not run on this machine.
+        LoadFailed: The library refuses the file.
+    """
+    try:
+        from ik_llama_cpp import _ctypes_api as api  # noqa: PLC0415 - importing it loads the shared library
+    except (ImportError, OSError) as error:
+        raise KernelsMissing(f"ik-llama-cpp-python is not usable here: {error}") from error
+    library: ctypes.CDLL = api._lib  # noqa: SLF001 - the wheel has no public name for its library
+    if not _keep_alive:
+        _declare(library, api)
+        _keep_alive.append(callback := LogCallback(log_to_python))
+        library.llama_log_set(callback, None)
+        library.llama_backend_init()
+    params = api.llama_model_default_params()
+    params.flash_attn = False
+    model = api.llama_model_load_from_file(path.encode(), params)
+    if not model:
+        raise LoadFailed(f"ik_llama.cpp cannot load {path}")
+    return IkLlamaKernels(library, api, model)
+
+
+class IkLlamaKernels(CKernels):
+    """A model computed by ik_llama.cpp."""
+
+    name = "ik_llama"
+
+    def __init__(self, library: ctypes.CDLL, api: Any, model: int) -> None:
+        self._api = api
+        self.batch_struct = api.llama_batch
+        super().__init__(library, model, vocabulary=model)
+
+    def is_end(self, token: int) -> bool:
+        """See `Kernels.is_end`."""
+        return bool(self._library.llama_token_is_eog(self._model, token))
+
+    def is_control(self, token: int) -> bool:
+        """See `Kernels.is_control`."""
+        return bool(self._library.llama_token_is_control(self._model, token))
+
+    def remove(self, sequence: int) -> None:
+        """See `Kernels.remove`."""
+        self._library.llama_kv_cache_seq_rm(self._context, sequence, -1, -1)
+
+    def copy(self, source: int, target: int) -> None:
+        """See `Kernels.copy`."""
+        self._library.llama_kv_cache_seq_cp(self._context, source, target, -1, -1)
+
+    def _new_context(self, shape: ContextShape) -> int | None:
+        params = self._api.llama_context_default_params()
+        params.n_ctx = shape.kv_tokens
+        params.n_batch = shape.batch_rows
+        params.n_ubatch = min(shape.micro_batch_rows, shape.batch_rows)
+        params.n_seq_max = shape.sequences
+        params.flash_attn = False
+        context: int | None = self._api.llama_init_from_model(self._model, params)
+        return context
+
+    def _make_room(self) -> bool:
+        self._library.llama_kv_cache_defrag(self._context)
+        self._library.llama_kv_cache_update(self._context)
+        return True
+
+    def _free_model(self, model: int) -> None:
+        self._library.llama_free_model(model)
+
+
+def _declare(library: ctypes.CDLL, api: Any) -> None:
+    declare(library)
+    pointer, i32, flag = ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool
+    signature(library, "llama_decode", i32, pointer, api.llama_batch)
+    signature(library, "llama_free_model", None, pointer)
+    signature(library, "llama_token_is_eog", flag, pointer, i32)
+    signature(library, "llama_token_is_control", flag, pointer, i32)
+    signature(library, "llama_kv_cache_seq_rm", flag, pointer, i32, i32, i32)
+    signature(library, "llama_kv_cache_seq_cp", None, pointer, i32, i32, i32, i32)
+    signature(library, "llama_kv_cache_defrag", None, pointer)
+    signature(library, "llama_kv_cache_update", i32, pointer)

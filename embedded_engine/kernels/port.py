@@ -1,0 +1,139 @@
+"""What the engine asks of a library that computes a model, and nothing more.
+
+An implementation owns one model and one context: a memory of key-value cells that the running sequences share. It is
+used from one thread, `tokenize`, `piece`, `is_end` and `is_control` excepted, which only read the model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ContextShape", "DecodeError", "Kernels", "Logits", "ModelFacts", "Row"]
+
+Logits = NDArray[np.float32]
+"""One row of unnormalised log-probabilities, shape (vocabulary_tokens,)."""
+
+
+class DecodeError(Exception):
+    """The library could not decode a batch; what the batch's sequences hold after it is unknown."""
+
+
+class Row(NamedTuple):
+    """One token to decode.
+
+    It is appended to `sequence` at `position`, and attends to all that stands before it there.
+    """
+
+    sequence: int
+    token: int
+    position: int
+    wants_logits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What the model file says of itself.
+
+    Attributes:
+        description: The library's own words.
+        quantisation: For example "Q8_0"; "unknown" where the file does not say.
+        context_tokens: The length it was trained for.
+        vocabulary_tokens: Size of the vocabulary.
+        chat_template: The file's Jinja template; None where there is none.
+        bos_token: Begins a text; None where the model has none.
+        eos_token: Ends a text; None likewise.
+        adds_bos: Whether the model expects `bos_token` before every prompt.
+    """
+
+    description: str
+    quantisation: str
+    context_tokens: int
+    vocabulary_tokens: int
+    chat_template: str | None
+    bos_token: int | None
+    eos_token: int | None
+    adds_bos: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextShape:
+    """How large the context is made.
+
+    Attributes:
+        kv_tokens: Cells, shared by all sequences.
+        sequences: Sequence numbers 0 to `sequences` - 1 may be used.
+        threads: Threads that compute.
+        batch_rows: At most so many rows in one `decode`.
+        micro_batch_rows: The library computes at most so many of them at once.
+    """
+
+    kv_tokens: int
+    sequences: int
+    threads: int
+    batch_rows: int
+    micro_batch_rows: int
+
+
+class Kernels(Protocol):
+    """One loaded model."""
+
+    @property
+    def name(self) -> str:
+        """What `EngineSettings.kernels` calls this implementation."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the file says of itself."""
+
+    def open_context(self, shape: ContextShape) -> None:
+        """Make the context, or make it anew: all sequences are empty afterwards.
+
+        Raises:
+            LoadFailed: There is not enough memory, or the library refuses.
+        """
+
+    def close(self) -> None:
+        """Free the context and the model."""
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """The tokens of `text`.
+
+        Args:
+            text: Any text; lone surrogates are not text.
+            add_special: Add what the model expects around a prompt, such as the BOS token.
+            parse_special: Read control-token text as control tokens; else it is text like any other.
+        """
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        """The bytes that `token` adds to a text; for a control token nothing, or with `special` its name."""
+
+    def is_end(self, token: int) -> bool:
+        """Whether the model says with `token` that its turn is over."""
+
+    def is_control(self, token: int) -> bool:
+        """Whether `token` steers the model and is no text."""
+
+    def decode(self, rows: Sequence[Row]) -> None:
+        """Compute all rows in one call.
+
+        Args:
+            rows: At most `batch_rows`; those of one sequence in the order of their positions, without gaps.
+
+        Raises:
+            DecodeError: The library failed.
+        """
+
+    def logits(self, row: int) -> Logits:
+        """The logits of row number `row` of the last `decode`, which must have wanted them.
+
+        A view into the library's memory: valid until the next `decode`, never to be written to.
+        """
+
+    def remove(self, sequence: int) -> None:
+        """Forget all cells of a sequence."""
+
+    def copy(self, source: int, target: int) -> None:
+        """Let the empty sequence `target` share all cells of `source`; the two go their own ways from there."""
