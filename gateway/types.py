@@ -44,12 +44,14 @@ class TraceContext:
     """W3C trace context: where this request hangs in a trace.
 
     ``trace_id`` and ``span_id`` are ours (32 and 16 hex digits), ``parent_id`` is the caller's span or empty.
+    ``state`` is the caller's ``tracestate``, passed on as it came.
     """
 
     trace_id: str
     span_id: str
     parent_id: str = ""
     sampled: bool = True
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

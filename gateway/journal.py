@@ -1,0 +1,44 @@
+"""The notes of one request while it runs: the only mutable thing it has, and the source of its ledger entry."""
+
+from dataclasses import dataclass, field
+
+from gateway.types import Arrival, Attempt, ChatRequest, Decision, Forecast, LedgerEntry, Outcome, Status
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class Journal:
+    """What is known so far. The pipeline fills the fields in as it learns them and closes the journal once.
+
+    The fields are those of ``LedgerEntry``; each stays at its empty value where the request did not get that far.
+    """
+
+    arrival: Arrival
+    request: ChatRequest | None = None
+    route: str = ""
+    forecast: Forecast | None = None
+    decision: Decision | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Outcome | None = None
+    _closed: bool = field(default=False, init=False)
+
+    def close(self, ended_s: float) -> LedgerEntry:
+        """The entry of this request, which ended at ``ended_s`` on the monotonic clock.
+
+        A journal that nobody gave an outcome is a bug, and is recorded as one: the request still counts.
+
+        Raises:
+            RuntimeError: the journal was closed before; a second entry would be a second bill.
+        """
+        if self._closed:
+            raise RuntimeError(f"the journal of request {self.arrival.id} is already closed")
+        self._closed = True
+        return LedgerEntry(
+            arrival=self.arrival,
+            request=self.request,
+            route=self.route,
+            forecast=self.forecast,
+            decision=self.decision,
+            attempts=tuple(self.attempts),
+            outcome=self.outcome or Outcome(status=Status.BUG, http_status=500, error="NoOutcome"),
+            ended_s=ended_s,
+        )

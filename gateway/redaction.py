@@ -1,0 +1,41 @@
+"""An entry as it may be kept: without what people and models wrote to each other."""
+
+from dataclasses import replace
+
+from gateway.types import Attempt, ChatRequest, LedgerEntry
+
+
+def without_words(entry: LedgerEntry) -> LedgerEntry:
+    """``entry`` without prompt, stop strings, raw body and error details, which may quote either side.
+
+    The model's name as the client wrote it and ``unverified_user`` stay: they are labels, not words.
+    """
+    return LedgerEntry(
+        arrival=entry.arrival,
+        request=_without_prompt(entry.request) if entry.request is not None else None,
+        route=entry.route,
+        forecast=entry.forecast,
+        decision=entry.decision,
+        attempts=tuple(_without_detail(attempt) for attempt in entry.attempts),
+        outcome=replace(entry.outcome, detail="") if entry.outcome.detail else entry.outcome,
+        ended_s=entry.ended_s,
+    )
+
+
+def _without_prompt(request: ChatRequest) -> ChatRequest:
+    return ChatRequest(
+        arrival=request.arrival,
+        model=request.model,
+        stream=request.stream,
+        include_usage=request.include_usage,
+        n=request.n,
+        max_tokens=request.max_tokens,
+        sampling=replace(request.sampling, stop=()) if request.sampling.stop else request.sampling,
+        needs=request.needs,
+        prompt_bytes=request.prompt_bytes,
+        unverified_user=request.unverified_user,
+    )
+
+
+def _without_detail(attempt: Attempt) -> Attempt:
+    return replace(attempt, detail="") if attempt.detail else attempt

@@ -1,0 +1,100 @@
+"""W3C Trace Context: reads ``traceparent`` and ``tracestate``, and writes them for the next hop.
+
+Format: https://www.w3.org/TR/trace-context-2/. Whatever is not exactly as written there starts a new trace; a caller
+cannot make a request fail with it.
+"""
+
+import re
+from collections.abc import Iterable
+
+# Span ids are labels that go out in the open, not secrets: they need no cryptographic source, only a fast uniform one,
+# and `getrandbits` is a hundred nanoseconds without a system call. Seeded from the system, per process.
+from random import getrandbits
+
+from gateway.types import TraceContext
+
+MAX_STATE_CHARACTERS = 512
+MAX_STATE_MEMBERS = 32
+
+_PARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[ -~]*)?")
+_MEMBER = re.compile(r"([a-z0-9][a-z0-9_\-*/@]{0,255})=[ -+\--<>-~]{0,255}[!-+\--<>-~]")
+_VERSION_00, _VERSION_INVALID = b"00", b"ff"
+_NO_TRACE, _NO_SPAN = b"0" * 32, b"0" * 16
+_SAMPLED = 0x01
+
+
+def new_span_id() -> str:
+    """16 hex digits, never all zero."""
+    return f"{getrandbits(64) or 1:016x}"
+
+
+def new_trace(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext:
+    """The request's place in the caller's trace, or in a new one.
+
+    Args:
+        headers: pairs of lower-case name and value, as ASGI gives them.
+    """
+    parents: list[bytes] = []
+    states: list[bytes] = []
+    for name, value in headers:
+        if name == b"traceparent":
+            parents.append(value)
+        elif name == b"tracestate":
+            states.append(value)
+    parent = _parse_parent(parents[0]) if len(parents) == 1 else None
+    if parent is None:
+        return TraceContext(trace_id=f"{getrandbits(128) or 1:032x}", span_id=new_span_id())
+    trace_id, parent_id, sampled = parent
+    return TraceContext(
+        trace_id=trace_id,
+        span_id=new_span_id(),
+        parent_id=parent_id,
+        sampled=sampled,
+        state=_parse_state(states) if states else "",
+    )
+
+
+def child(trace: TraceContext) -> TraceContext:
+    """A new span under ``trace``: one attempt."""
+    return TraceContext(
+        trace_id=trace.trace_id,
+        span_id=new_span_id(),
+        parent_id=trace.span_id,
+        sampled=trace.sampled,
+        state=trace.state,
+    )
+
+
+def headers_for(trace: TraceContext) -> dict[str, str]:
+    """The headers that put the next hop under ``trace``."""
+    headers = {"traceparent": f"00-{trace.trace_id}-{trace.span_id}-{'01' if trace.sampled else '00'}"}
+    if trace.state:
+        headers["tracestate"] = trace.state
+    return headers
+
+
+def _parse_parent(value: bytes) -> tuple[str, str, bool] | None:
+    match = _PARENT.fullmatch(value.strip(b" \t"))
+    if match is None:
+        return None
+    version, trace_id, span_id, flags, rest = match.groups()
+    if version == _VERSION_INVALID or (version == _VERSION_00 and rest is not None):
+        return None
+    if trace_id == _NO_TRACE or span_id == _NO_SPAN:
+        return None
+    return trace_id.decode(), span_id.decode(), bool(int(flags, 16) & _SAMPLED)
+
+
+def _parse_state(values: list[bytes]) -> str:
+    """The members of all ``tracestate`` headers in their order, or nothing at all where one is wrong."""
+    try:
+        text = b",".join(values).decode("ascii")
+    except UnicodeDecodeError:
+        return ""
+    members = [member for part in text.split(",") if (member := part.strip(" \t"))]
+    matches = [_MEMBER.fullmatch(member) for member in members]
+    keys = {match[1] for match in matches if match is not None}
+    state = ",".join(members)
+    if len(keys) != len(members) or len(members) > MAX_STATE_MEMBERS or len(state) > MAX_STATE_CHARACTERS:
+        return ""
+    return state
