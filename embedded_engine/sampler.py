@@ -81,9 +81,10 @@ def _kept(logits: Logits, top: float, sampling: Sampling) -> tuple[NDArray[np.in
             tokens = _nucleus(weights, tokens, sampling.top_p * float(np.sum(weights[tokens], dtype=np.float64)))
     elif sampling.top_p < 1:
         needed, look = sampling.top_p * float(np.sum(weights, dtype=np.float64)), _FIRST_LOOK
-        while float(np.sum(weights[tokens := _ranked(weights, look)], dtype=np.float64)) < needed and look <
-        len(weights):
+        tokens = _ranked(weights, look)
+        while look < len(weights) and float(np.sum(weights[tokens], dtype=np.float64)) < needed:
             look *= 16
+            tokens = _ranked(weights, look)
         tokens = _nucleus(weights, tokens, needed)
     else:
         tokens = np.arange(len(weights))

@@ -25,16 +25,16 @@ class StopStrings:
     def feed(self, text: str) -> str:
         """What of `text`, and of text held back before, can be shown now.
 
-        The stop string that begins first ends the text; of those that begin together the longest counts as the match,
-        which changes nothing of what is shown. After a match nothing is shown any more.
+        The stop string that is complete first ends the text; of those that are complete together it is the longest. That
+        is what reading character by character comes to. After a match nothing is shown any more.
         """
         if self.matched is not None or not text:
             return ""
         text = self._held + text
         self._held = ""
-        begins = [(start, -len(stop), stop) for stop in self._stops if (start := text.find(stop)) >= 0]
-        if begins:
-            start, _, self.matched = min(begins)
+        found = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
+        if found:
+            _, start, self.matched = min(found)
             return text[:start]
         keep = self._could_begin_at(text)
         self._held = text[keep:]
