@@ -6,22 +6,18 @@ somebody else's package. Nothing is imported before a policy file names it, and 
 verbs of its port, unknown and missing parameters, types, and the ranges that its ``__post_init__`` refuses.
 """
 
-import difflib
 import importlib
 import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, is_dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any, get_type_hints
 
-import msgspec
-import pydantic
-
 from gateway import ports
 from gateway.errors import ConfigurationError
+from gateway.parameters import convert, did_you_mean, json_schema, one_of, parameters
 
 _UNITS = (
     ("usd_per_mtok", "US dollars per million tokens"),
@@ -95,24 +91,29 @@ def names(family: str) -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(folders) if module.name[0] != "_"))
 
 
-def load(family: str, name: str) -> type:
+def load(family: str, name: str, *, where: str = "") -> type:
     """The class behind ``name``: ``by_cost`` is a module of the family's package, ``acme.geo:Nearest`` any class.
 
     Raises:
-        ConfigurationError: there is no such plugin, it cannot be imported, or it is not one.
+        ConfigurationError: at ``where``: there is no such plugin, it cannot be imported, or it is not one.
     """
     module_name, colon, class_name = name.partition(":")
     if colon:
-        module = _import(name, module_name)
+        module = _import(name, module_name, where)
         cls = getattr(module, class_name, None)
         if cls is None:
-            raise ConfigurationError(f"`{module_name}` has no `{class_name}`", hint=_close(class_name, vars(module)))
+            classes = [key for key, value in vars(module).items() if is_dataclass(value)]
+            hint = did_you_mean(class_name, classes)
+            raise ConfigurationError(f"`{module_name}` has no `{class_name}`", where=where, hint=hint)
     else:
         shipped = names(family)
         if name not in shipped:
-            raise ConfigurationError(f"there is no {family} plugin `{name}`", hint=_close(name, shipped))
-        cls = _only_plugin(_import(name, f"{_family(family).package}.{name}"))
-    _check_class(family, name, cls)
+            hint = did_you_mean(name, shipped)
+            raise ConfigurationError(f"there is no {family} plugin `{name}`", where=where, hint=hint)
+        cls = _only_plugin(_import(name, f"{_family(family).package}.{name}", where), where)
+    fault = _unfit(_family(family), cls)
+    if fault:
+        raise ConfigurationError(f"`{name}` is no {family} plugin: {fault}", where=where)
     return cls
 
 
@@ -128,14 +129,11 @@ def build(family: str, spec: Mapping[str, Any] | str, *, where: str) -> Any:
         ConfigurationError: with the path of the parameter at fault, and a hint.
     """
     name, given = _split(family, spec, where)
-    try:
-        cls = load(family, name)
-    except ConfigurationError as error:
-        raise ConfigurationError(error.message, where=where, hint=error.hint) from error
-    values = _convert(cls, given, where)
+    cls = load(family, name, where=where)
+    values = convert(cls, given, where)
     try:
         return cls(**values)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         at_fault = next((parameter for parameter in values if f"`{parameter}`" in str(error)), None)
         raise ConfigurationError(str(error), where=f"{where}.{at_fault}" if at_fault else where) from error
 
@@ -149,16 +147,16 @@ def describe(family: str, name: str) -> PluginCard:
     cls = load(family, name)
     text = inspect.getdoc(cls) or ""
     hints = get_type_hints(cls)
-    parameters = tuple(
+    described = tuple(
         Parameter(
             name=field.name,
             type=inspect.formatannotation(hints[field.name]),
             default=_default_text(field),
             unit=_unit(field.name),
         )
-        for field in _parameters(cls)
+        for field in parameters(cls)
     )
-    return PluginCard(family=family, name=name, summary=text.partition("\n")[0], text=text, parameters=parameters)
+    return PluginCard(family=family, name=name, summary=text.partition("\n")[0], text=text, parameters=described)
 
 
 def schema(family: str, name: str) -> dict[str, Any]:
@@ -167,26 +165,27 @@ def schema(family: str, name: str) -> dict[str, Any]:
     Raises:
         ConfigurationError: as ``load`` does.
     """
-    return _model(load(family, name)).model_json_schema()
+    return json_schema(load(family, name))
 
 
-# ---- finding a class ------------------------------------------------------------------------------------------------
+# ---- a class ------------------------------------------------------------------------------------------------
 
 
 def _family(name: str) -> Family:
     if name not in FAMILIES:
-        raise ConfigurationError(f"there is no plugin family `{name}`", hint=_close(name, FAMILIES))
+        raise ConfigurationError(f"there is no plugin family `{name}`", hint=did_you_mean(name, FAMILIES))
     return FAMILIES[name]
 
 
-def _import(plugin: str, module: str) -> ModuleType:
+def _import(plugin: str, module: str, where: str) -> ModuleType:
     try:
         return importlib.import_module(module)
-    except Exception as error:  # noqa: BLE001  # foreign code may raise anything while it is imported
-        raise ConfigurationError(f"`{plugin}` cannot be imported: {type(error).__name__}: {error}") from error
+    except Exception as error:  # foreign code may raise anything while it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"`{plugin}` cannot be imported: {reason}", where=where) from error
 
 
-def _only_plugin(module: ModuleType) -> type:
+def _only_plugin(module: ModuleType, where: str) -> type:
     own = [
         value
         for name, value in vars(module).items()
@@ -194,40 +193,35 @@ def _only_plugin(module: ModuleType) -> type:
     ]
     if len(own) != 1:
         found = ", ".join(cls.__name__ for cls in own) or "none"
-        raise ConfigurationError(f"`{module.__name__}` must have one public dataclass of its own, and has {found}")
+        fault = f"`{module.__name__}` must have one public dataclass of its own, and has {found}"
+        raise ConfigurationError(fault, where=where)
     return own[0]
 
 
-def _check_class(family: str, name: str, cls: type) -> None:
-    if not inspect.isclass(cls) or not is_dataclass(cls) or not cls.__dataclass_params__.frozen:
-        raise ConfigurationError(f"`{name}` is not a frozen dataclass")
-    wanted = _family(family)
-    for attribute in (*wanted.verbs, *wanted.attributes):
+def _unfit(family: Family, cls: Any) -> str:
+    """Why ``cls`` cannot be a plugin of ``family``; empty where it can."""
+    if not inspect.isclass(cls) or not is_dataclass(cls) or not vars(cls)["__dataclass_params__"].frozen:
+        return "it is not a frozen dataclass"
+    for attribute in family.attributes:
         if not hasattr(cls, attribute):
-            raise ConfigurationError(f"`{name}` is no {family} plugin: it has no `{attribute}`")
-    for verb in wanted.verbs:
-        expected, actual = getattr(wanted.port, verb), getattr(cls, verb)
-        if not callable(actual) or not _fits(expected, actual):
+            return f"it has no `{attribute}`"
+    for verb in family.verbs:
+        expected = getattr(family.port, verb)
+        if not _fits(expected, getattr(cls, verb, None)):
             form = "async def" if inspect.iscoroutinefunction(expected) else "def"
-            raise ConfigurationError(
-                f"`{name}` is no {family} plugin: it needs `{form} {verb}{inspect.signature(expected)}`"
-            )
+            return f"it needs `{form} {verb}({', '.join(inspect.signature(expected).parameters)})`"
+    return ""
 
 
 def _fits(expected: Any, actual: Any) -> bool:
-    """Whether ``actual`` can be called as ``expected`` is, and waited for where that is."""
-    if inspect.iscoroutinefunction(expected) != inspect.iscoroutinefunction(actual):
+    """Whether ``actual`` can be called as ``expected`` is, and awaited where that is."""
+    if not callable(actual) or inspect.iscoroutinefunction(expected) != inspect.iscoroutinefunction(actual):
         return False
-    signature = inspect.signature(actual)
-    positional = [0 for parameter in inspect.signature(expected).parameters.values()]
     try:
-        signature.bind(*positional)
+        inspect.signature(actual).bind(*inspect.signature(expected).parameters)
     except TypeError:
         return False
     return True
-
-
-# ---- its parameters -------------------------------------------------------------------------------------------------
 
 
 def _split(family: str, spec: Mapping[str, Any] | str, where: str) -> tuple[str, Mapping[str, Any]]:
@@ -237,67 +231,8 @@ def _split(family: str, spec: Mapping[str, Any] | str, where: str) -> tuple[str,
         raise ConfigurationError(f"should be a {family} plugin: its name, or a mapping with `use`", where=where)
     name = spec.get("use")
     if not isinstance(name, str):
-        raise ConfigurationError(f"`use` should name a {family} plugin", where=where, hint=_one_of(names(family)))
+        raise ConfigurationError(f"`use` should name a {family} plugin", where=where, hint=one_of(names(family)))
     return name, {key: value for key, value in spec.items() if key != "use"}
-
-
-def _parameters(cls: type) -> list[Field[Any]]:
-    return [field for field in fields(cls) if field.init]
-
-
-@lru_cache(maxsize=256)
-def _model(cls: type) -> type[pydantic.BaseModel]:
-    """A model of the parameters alone: the plugin's own class is built by its own constructor."""
-    hints = get_type_hints(cls, include_extras=True)
-    columns: dict[str, Any] = {}
-    for position, field in enumerate(_parameters(cls)):
-        default: Any = {} if field.default is MISSING else {"default": field.default}
-        if field.default_factory is not MISSING:
-            default = {"default_factory": field.default_factory}
-        # The alias is the name: a parameter may then be called `json` or `copy`, which pydantic's models have as verbs.
-        columns[f"parameter_{position}"] = (hints[field.name], pydantic.Field(alias=field.name, **default))
-    config = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    return pydantic.create_model(cls.__name__, __config__=config, __doc__=cls.__doc__, **columns)
-
-
-def _convert(cls: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    model = _model(cls)
-    try:
-        # As JSON, where strict means "no number from text" and yet a list may become a tuple, and text a path.
-        checked = model.model_validate_json(msgspec.json.encode(given))
-    except pydantic.ValidationError as error:
-        raise _first_fault(cls, error, where) from error
-    except TypeError as error:
-        raise ConfigurationError(f"holds what is no text, number, list or mapping: {error}", where=where) from error
-    return {
-        field.name: getattr(checked, f"parameter_{position}")
-        for position, field in enumerate(_parameters(cls))
-        if f"parameter_{position}" in checked.model_fields_set
-    }
-
-
-def _first_fault(cls: type, error: pydantic.ValidationError, where: str) -> ConfigurationError:
-    fault = error.errors(include_url=False, include_input=False)[0]
-    path = where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault["loc"])
-    known = [field.name for field in _parameters(cls)]
-    if fault["type"] == "extra_forbidden":
-        return ConfigurationError("unknown parameter", where=path, hint=_close(str(fault["loc"][-1]), known))
-    if fault["type"] == "missing":
-        return ConfigurationError("must be given", where=path)
-    return ConfigurationError(fault["msg"].removeprefix("Value error, ").removeprefix("Input "), where=path)
-
-
-# ---- words ----------------------------------------------------------------------------------------------------------
-
-
-def _close(name: str, known: Iterable[str]) -> str:
-    candidates = sorted(item for item in known if item[0] != "_")
-    near = difflib.get_close_matches(name, candidates, n=1)
-    return f"did you mean `{near[0]}`? {_one_of(candidates)}" if near else _one_of(candidates)
-
-
-def _one_of(known: Iterable[str]) -> str:
-    return "there is " + (", ".join(f"`{item}`" for item in known) or "none")
 
 
 def _default_text(field: Field[Any]) -> str | None:
