@@ -256,9 +256,12 @@ def frame(message: ToEngine | FromEngine) -> bytes:
     """One message as it goes over the socket.
 
     Raises:
-        ProtocolError: Packed, it is larger than `MAX_FRAME_BYTES`.
+        ProtocolError: Packed, it is larger than `MAX_FRAME_BYTES`, or a text in it has lone surrogates.
     """
-    body = _encoder.encode(message)
+    try:
+        body = _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"a text that is not Unicode cannot be sent: {error.reason}") from error
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"a message of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
     return _LENGTH.pack(len(body)) + body

@@ -25,7 +25,7 @@ class StopStrings:
     def feed(self, text: str) -> str:
         """What of `text`, and of text held back before, can be shown now.
 
-        The stop string that is complete first ends the text; of those that are complete together it is the longest. That
+        The stop string that is complete first ends the text; of those complete together it is the longest. That
         is what reading character by character comes to. After a match nothing is shown any more.
         """
         if self.matched is not None or not text:

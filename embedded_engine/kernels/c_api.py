@@ -16,7 +16,7 @@ import numpy as np
 from embedded_engine.errors import LoadFailed
 from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, ModelFacts, Row
 
-__all__ = ["Batch", "CKernels", "LogCallback", "log_to_python", "signature"]
+__all__ = ["NOT_TEXT", "Batch", "CKernels", "LogCallback", "log_to_python", "signature"]
 
 _logger = logging.getLogger("embedded_engine.kernels")
 
@@ -24,6 +24,12 @@ LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_voi
 
 _LOG_LEVELS = {3: logging.DEBUG, 4: logging.WARNING}
 """GGML_LOG_LEVEL_WARN and _ERROR of ggml.h, the same in both libraries."""
+
+NOT_TEXT = 1 | 8
+"""LLAMA_TOKEN_ATTR_UNKNOWN and _CONTROL of llama.h.
+
+What `parse_special` makes of text, and what adds nothing to a text.
+"""
 
 _TOKEN_NONE = -1
 _PIECE_BYTES = 256

@@ -16,7 +16,7 @@ import ctypes
 from typing import Any
 
 from embedded_engine.errors import KernelsMissing, LoadFailed
-from embedded_engine.kernels.c_api import CKernels, LogCallback, declare, log_to_python, signature
+from embedded_engine.kernels.c_api import NOT_TEXT, CKernels, LogCallback, declare, log_to_python, signature
 from embedded_engine.kernels.port import ContextShape
 
 __all__ = ["IkLlamaKernels", "load"]
@@ -66,7 +66,7 @@ class IkLlamaKernels(CKernels):
 
     def is_control(self, token: int) -> bool:
         """See `Kernels.is_control`."""
-        return bool(self._library.llama_token_is_control(self._model, token))
+        return bool(self._library.llama_token_get_attr(self._model, token) & NOT_TEXT)
 
     def remove(self, sequence: int) -> None:
         """See `Kernels.remove`."""
@@ -101,7 +101,7 @@ def _declare(library: ctypes.CDLL, api: Any) -> None:
     signature(library, "llama_decode", i32, pointer, api.llama_batch)
     signature(library, "llama_free_model", None, pointer)
     signature(library, "llama_token_is_eog", flag, pointer, i32)
-    signature(library, "llama_token_is_control", flag, pointer, i32)
+    signature(library, "llama_token_get_attr", i32, pointer, i32)
     signature(library, "llama_kv_cache_seq_rm", flag, pointer, i32, i32, i32)
     signature(library, "llama_kv_cache_seq_cp", None, pointer, i32, i32, i32, i32)
     signature(library, "llama_kv_cache_defrag", None, pointer)

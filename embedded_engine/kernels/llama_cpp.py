@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from embedded_engine.errors import KernelsMissing, LoadFailed
-from embedded_engine.kernels.c_api import CKernels, LogCallback, declare, library_vocabulary, log_to_python, signature
-from embedded_engine.kernels.port import ContextShape
+from embedded_engine.kernels.c_api import NOT_TEXT, CKernels, LogCallback, declare, library_vocabulary, log_to_python,
+signature from embedded_engine.kernels.port import ContextShape
 
 __all__ = ["LlamaCppKernels", "load"]
 
@@ -131,7 +131,7 @@ class LlamaCppKernels(CKernels):
 
     def is_control(self, token: int) -> bool:
         """See `Kernels.is_control`."""
-        return bool(self._library.llama_vocab_is_control(self._vocabulary, token))
+        return bool(self._library.llama_vocab_get_attr(self._vocabulary, token) & NOT_TEXT)
 
     def remove(self, sequence: int) -> None:
         """See `Kernels.remove`."""
@@ -200,6 +200,6 @@ def _declare(library: ctypes.CDLL) -> None:
     signature(library, "llama_get_memory", pointer, pointer)
     signature(library, "llama_decode", i32, pointer, _Batch)
     signature(library, "llama_vocab_is_eog", flag, pointer, i32)
-    signature(library, "llama_vocab_is_control", flag, pointer, i32)
+    signature(library, "llama_vocab_get_attr", i32, pointer, i32)
     signature(library, "llama_memory_seq_rm", flag, pointer, i32, i32, i32)
     signature(library, "llama_memory_seq_cp", None, pointer, i32, i32, i32, i32)

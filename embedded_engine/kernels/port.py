@@ -114,7 +114,7 @@ class Kernels(Protocol):
         """Whether the model says with `token` that its turn is over."""
 
     def is_control(self, token: int) -> bool:
-        """Whether `token` steers the model and is no text."""
+        """Whether `token` steers the model and is no text; the unknown token counts as one."""
 
     def decode(self, rows: Sequence[Row]) -> None:
         """Compute all rows in one call.
