@@ -1,0 +1,84 @@
+"""The ``models`` parameter that backends share: a list of names, or names with what is known of each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gateway.ports import ModelFacts
+from gateway.types import Price
+
+CAPABILITIES = frozenset(
+    {
+        "audio",
+        "json_mode",
+        "json_schema",
+        "logit_bias",
+        "logprobs",
+        "many",
+        "penalties",
+        "raw_prompt",
+        "tools",
+        "vision",
+    }
+)
+"""The capabilities that requests may need, as ``gateway.ports.ModelFacts`` lists them."""
+
+_REFUSE_TYPING_ERRORS: Mapping[str, Any] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPrice(Price):
+    """A price as it stands in YAML: unknown keys and amounts below zero are refused."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
+
+    def __post_init__(self) -> None:
+        for name in ("input_usd_per_mtok", "output_usd_per_mtok", "cached_input_usd_per_mtok", "request_usd"):
+            amount = getattr(self, name)
+            if amount is not None and not (amount.is_finite() and amount >= 0):
+                raise ValueError(f"`{name}` must be an amount of zero or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedModel(ModelFacts):
+    """A model as it stands in YAML: unknown keys and a context window of nothing are refused."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
+
+    price: ListedPrice | None = None
+
+    def __post_init__(self) -> None:
+        if self.context_tokens is not None and self.context_tokens < 1:
+            raise ValueError("`context_tokens` must be at least 1")
+
+
+Models = Mapping[str, ListedModel | None] | tuple[str, ...]
+"""``[llama-3.3-70b]`` where nothing is known, ``{llama-3.3-70b: {context_tokens: 131072, price: {...}}}`` otherwise."""
+
+
+def listed(models: Models, *, lacks: frozenset[str] = frozenset()) -> dict[str, ModelFacts]:
+    """The facts of each model. ``lacks`` is what the whole backend refuses, where a model does not say for itself.
+
+    Raises:
+        ValueError: no model is named, or one has an empty name or stands there twice.
+    """
+    names = tuple(models)
+    if not names or not all(name.strip() for name in names):
+        raise ValueError("`models` must name the models that are served")
+    if len(set(names)) != len(names):
+        raise ValueError("`models` names one twice")
+    unsaid = ModelFacts(capabilities=CAPABILITIES - lacks if lacks else None)
+    if not isinstance(models, Mapping):
+        return dict.fromkeys(names, unsaid)
+    return {name: _with(facts, unsaid) for name, facts in models.items()}
+
+
+def _with(facts: ModelFacts | None, unsaid: ModelFacts) -> ModelFacts:
+    if facts is None:
+        return unsaid
+    return ModelFacts(
+        context_tokens=facts.context_tokens,
+        capabilities=unsaid.capabilities if facts.capabilities is None else facts.capabilities,
+        carries=facts.carries,
+        price=facts.price,
+    )

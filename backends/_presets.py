@@ -1,0 +1,52 @@
+"""The providers that we know by name: ``presets.yaml``, read once."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+import yaml
+
+from gateway.types import Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """What is known of a provider: its address, its key's usual name, what it serves and what it refuses."""
+
+    base_url: str
+    operations: frozenset[Operation]
+    api_key_env: str = ""
+    lacks: frozenset[str] = frozenset()
+
+
+@cache
+def presets() -> Mapping[str, Preset]:
+    """All presets by name."""
+    text = files("backends").joinpath("presets.yaml").read_text(encoding="utf-8")
+    return MappingProxyType({name: _preset(**fields) for name, fields in yaml.safe_load(text).items()})
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name.
+
+    Raises:
+        ValueError: there is none; the message says which is meant, and which there are.
+    """
+    known = presets()
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    raise ValueError(f"`preset`: there is no `{name}`; {hint}there is {', '.join(known)}")
+
+
+def _preset(*, base_url: str, operations: list[str], api_key_env: str = "", lacks: list[str] | None = None) -> Preset:
+    return Preset(
+        base_url=base_url,
+        operations=frozenset(Operation(operation) for operation in operations),
+        api_key_env=api_key_env,
+        lacks=frozenset(lacks or ()),
+    )
