@@ -46,7 +46,7 @@ class PromptReader:
         self._no_template = "this model has no chat template: it completes text, but does not chat"
         facts = kernels.facts
         if facts.chat_template is not None:
-            bos, eos = (vocabulary.control.get(token, "") if token is not None else "" for token in _ends(kernels))
+            bos, eos = (vocabulary.control.get(token, "") for token in (facts.bos_token, facts.eos_token))
             try:
                 self._template = ChatTemplate(facts.chat_template, bos_text=bos, eos_text=eos)
             except NoChatTemplate as error:
@@ -112,7 +112,7 @@ class PromptReader:
         return tokens
 
     def _tokenize(self, passage: str, *, parse_special: bool, begins: bool) -> list[int]:
-        """The tokens of a passage, without the space that some tokenizers put before every text, save at the beginning."""
+        """The tokens of a passage; only at the beginning with the space that some tokenizers put before every text."""
         if not passage:
             return []
         if begins or not self._vocabulary.adds_space:
@@ -146,10 +146,6 @@ class _StandIns:
         after = text[len(text.rstrip()) :]
         self.originals.append(core)
         return f"{before}{self._nonce}{len(self.originals) - 1:08d}{after}"
-
-
-def _ends(kernels: Kernels) -> tuple[int | None, int | None]:
-    return kernels.facts.bos_token, kernels.facts.eos_token
 
 
 def _check_messages(messages: Sequence[ChatMessage]) -> None:

@@ -1,6 +1,7 @@
 """What the engine wants to know of a model's tokens, read once at load."""
 
 import re
+from itertools import pairwise
 
 from embedded_engine.kernels.port import Kernels
 
@@ -21,7 +22,7 @@ class Vocabulary:
 
     def __init__(self, kernels: Kernels) -> None:
         tokens = range(kernels.facts.vocabulary_tokens)
-        self.control = {
+        self.control: dict[int | None, str] = {
             token: kernels.piece(token, special=True).decode("utf-8", "replace")
             for token in tokens
             if kernels.is_control(token)
@@ -43,4 +44,4 @@ class Vocabulary:
         """`text` with `mark` inside every passage that reads like a control token, after its first character."""
         starts = [match.start() + 1 for match in self._control_text.finditer(text)]
         cuts = [0, *starts, len(text)]
-        return mark.join(text[start:end] for start, end in zip(cuts, cuts[1:], strict=False))
+        return mark.join(text[start:end] for start, end in pairwise(cuts))

@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from embedded_engine.errors import KernelsMissing, LoadFailed
-from embedded_engine.kernels.c_api import NOT_TEXT, CKernels, LogCallback, declare, library_vocabulary, log_to_python,
-signature from embedded_engine.kernels.port import ContextShape
+from embedded_engine.kernels.c_api import (
+    NOT_TEXT,
+    CKernels,
+    LogCallback,
+    declare,
+    library_vocabulary,
+    log_to_python,
+    signature,
+)
+from embedded_engine.kernels.port import ContextShape
 
 __all__ = ["LlamaCppKernels", "load"]
 
