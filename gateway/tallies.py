@@ -1,0 +1,73 @@
+"""A counter and a histogram for one thread: a dictionary that Prometheus reads when it scrapes.
+
+The client library's own instruments take a lock and look their labels up on every use, which is four times the work;
+entries are counted on the event loop alone, and so is the scrape.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector, CollectorRegistry
+
+
+class Tally(Collector):
+    """A counter with labels. Series appear when they are first counted; the caller keeps labels bounded."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, meaning: str, labels: Sequence[str]) -> None:
+        self._name, self._meaning, self._labels = name, meaning, labels
+        self._totals: dict[tuple[str, ...], float] = {}
+        registry.register(self)
+
+    def add(self, labels: tuple[str, ...], amount: float = 1.0) -> None:
+        """Counts ``amount``, which is not negative."""
+        self._totals[labels] = self._totals.get(labels, 0.0) + amount
+
+    def describe(self) -> Iterator[CounterMetricFamily]:
+        """The family without its series, so that the registry can refuse a second of the same name."""
+        yield CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """The family with all its series."""
+        family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+        for labels, total in self._totals.items():
+            family.add_metric(labels, total)
+        yield family
+
+
+class Spread(Collector):
+    """A histogram with labels. ``bounds`` are the buckets' inclusive upper ends, ascending, without infinity."""
+
+    def __init__(
+        self, registry: CollectorRegistry, name: str, meaning: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> None:
+        self._name, self._meaning, self._labels = name, meaning, labels
+        self._bounds = tuple(bounds)
+        self._ends = [*(str(float(bound)) for bound in bounds), "+Inf"]
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+        registry.register(self)
+
+    def add(self, labels: tuple[str, ...], value: float) -> None:
+        """Puts ``value`` into its bucket."""
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * len(self._ends)
+        counts[bisect_left(self._bounds, value)] += 1
+        self._sums[labels] = self._sums.get(labels, 0.0) + value
+
+    def describe(self) -> Iterator[HistogramMetricFamily]:
+        """The family without its series, so that the registry can refuse a second of the same name."""
+        yield HistogramMetricFamily(self._name, self._meaning, labels=self._labels)
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """The family with all its series, buckets cumulative as the exposition wants them."""
+        family = HistogramMetricFamily(self._name, self._meaning, labels=self._labels)
+        for labels, counts in self._counts.items():
+            running = 0
+            buckets: list[tuple[str, float]] = []
+            for end, count in zip(self._ends, counts, strict=True):
+                running += count
+                buckets.append((end, running))
+            family.add_metric(labels, buckets, self._sums[labels])
+        yield family
