@@ -1,0 +1,39 @@
+"""Whether OpenTelemetry is on, and the spans' sink if it is. Where it is off, its SDK is not even imported."""
+
+from collections.abc import Mapping
+
+from gateway.errors import ConfigurationError
+from gateway.ledger import EntrySink
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def tracing_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether the standard ``OTEL_*`` variables ask for traces: an endpoint, and nothing that switches them off."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    return exporter != "none" and (exporter == "otlp" or any(environment.get(name) for name in _ENDPOINTS))
+
+
+def open_spans(environment: Mapping[str, str]) -> EntrySink | None:
+    """The sink that exports spans over OTLP, or ``None`` where tracing is not wanted.
+
+    Raises:
+        ConfigurationError: the variables ask for an exporter or a protocol that is not built in.
+    """
+    if not tracing_wanted(environment):
+        return None
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    if exporter not in ("", "otlp"):
+        raise ConfigurationError(
+            f"unknown exporter {exporter!r}", where="OTEL_TRACES_EXPORTER", hint="use otlp or none"
+        )
+    for name in _PROTOCOLS:
+        protocol = environment.get(name, "http/protobuf")
+        if protocol != "http/protobuf":
+            raise ConfigurationError(f"unknown protocol {protocol!r}", where=name, hint="use http/protobuf")
+    from gateway.spans import SpanSink  # noqa: PLC0415  # the SDK costs memory and start-up time: only where wanted
+
+    return SpanSink.over_otlp()
