@@ -1,0 +1,139 @@
+"""Strict JSON at the door: a body that is not what it should be is refused with words that quote nothing from it."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.errors import InvalidRequest
+from gateway.wire.json_structure import has_lone_surrogate, has_members_in_order, is_deeper, member_count
+
+T = TypeVar("T")
+
+_SKIMMER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NUMBER_STARTS = frozenset(b"-0123456789")
+_MAX_NUMBER_CHARS = 400  # the longest decimal that a finite double can need before its point is 309 digits
+_MAX_NAME_CHARS = 64
+_NEAR_BYTES = 300
+
+_PLACE = re.compile(r"(?s)(?P<words>.*?)(?: - at (?:`key` in )?`\$(?P<path>[^`]*)`)?\Z")
+_WRONG_TYPE = re.compile(r"Expected `(?P<expected>[a-z0-9 |]+)`, got `(?P<got>[a-z0-9]+)`\Z")
+_WRONG_VALUE = re.compile(r"Expected `(?P<expected>[a-z0-9 |]+)` (?P<bound>(?:of length )?[<>]=? -?[0-9.]+)\Z")
+_MISSING = re.compile(r"Object missing required field `(?P<name>\w+)`\Z")
+_BAD_BYTE = re.compile(r"\(byte (?P<at>\d+)\)\Z")
+_NOT_FINITE = re.compile(rb"(?i)-?(?:nan|inf)")
+_LAST_NAME = re.compile(rb'"(?P<name>[a-z][a-z_]{0,63})"\s*:\s*(?:\{[^{}]*|\[[^\[\]]*)?\Z')
+_JSON_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+def skim(body: bytes, *, max_depth: int) -> dict[str, msgspec.Raw]:
+    """Each top-level field as the bytes that the client wrote, after every check that needs no schema.
+
+    Raises:
+        InvalidRequest: the body is empty, no UTF-8 JSON object, nested too deeply, repeats a field, or holds a number
+            or an escape that nobody could pass on.
+    """
+    if not body:
+        raise InvalidRequest("the request body is empty: a JSON object is expected")
+    if not (body.isascii() or _is_utf8(body)):
+        raise InvalidRequest("the request body is not valid UTF-8")
+    if has_lone_surrogate(body):
+        raise InvalidRequest("the request body has an escape that is half of a surrogate pair")
+    fields = decode(_SKIMMER, body)
+    if is_deeper(body, max_depth):
+        raise _too_deep(max_depth)
+    _check_members(body, fields)
+    return fields
+
+
+def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+    """The body as the decoder's type.
+
+    Raises:
+        InvalidRequest: with ``param`` as a path such as ``messages[0].content``.
+    """
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error)) from None
+    except msgspec.DecodeError as error:
+        raise _malformed(str(error), body) from None
+    except RecursionError:
+        raise _too_deep(None) from None
+
+
+def edit(raw: Mapping[str, Any], changes: Mapping[str, bytes | None]) -> bytes:
+    """The object again with fields replaced, added or, for ``None``, removed; all others byte for byte.
+
+    ``raw`` is what ``skim`` answers; the values of ``changes`` are JSON.
+    """
+    fields = dict(raw)
+    for name, value in changes.items():
+        if value is None:
+            fields.pop(name, None)
+        else:
+            fields[name] = msgspec.Raw(value)
+    return msgspec.json.encode(fields)
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_members(body: bytes, fields: dict[str, msgspec.Raw]) -> None:
+    """No name twice at the top, and no number there that would become infinite or a denial of service."""
+    values = {name: bytes(value) for name, value in fields.items()}
+    for name, value in values.items():
+        if value[0] in _NUMBER_STARTS and (len(value) > _MAX_NUMBER_CHARS or not math.isfinite(float(value))):
+            raise InvalidRequest("a number is out of range", param=name[:_MAX_NAME_CHARS])
+    if not has_members_in_order(body, values) and member_count(body, values.values()) != len(values):
+        raise InvalidRequest("the request body has a field twice")
+
+
+def _explained(words: str) -> InvalidRequest:
+    """A validation error in JSON's words. Only its shape is used, so that a value in it cannot get through."""
+    place = _PLACE.match(words)
+    path = (place["path"] or "" if place else "").replace("[...]", "").lstrip(".")
+    words = place["words"] if place else ""
+    if missing := _MISSING.match(words):
+        path = f"{path}.{missing['name']}" if path else missing["name"]
+        said = "is required"
+    elif wrong := _WRONG_TYPE.match(words):
+        said = f"must be {_json_types(wrong['expected'])}, not {_json_types(wrong['got'])}"
+    elif wrong := _WRONG_VALUE.match(words):
+        said = f"must be {_json_types(wrong['expected'])} {wrong['bound']}"
+    elif words.endswith("out of range"):
+        said = "is a number out of range"
+    else:
+        said = "has a value that is not accepted"
+    return InvalidRequest(f"{path or 'the request body'} {said}", param=path or None)
+
+
+def _json_types(types: str) -> str:
+    names = [_JSON_TYPES.get(name, name) for name in types.split(" | ")]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _malformed(words: str, body: bytes) -> InvalidRequest:
+    """The parser's complaint, with the field's name where the trouble is a number that JSON does not have."""
+    bad_byte = _BAD_BYTE.search(words)
+    if bad_byte is None:
+        return InvalidRequest("the request body is not valid JSON: it is cut short or badly encoded")
+    at = int(bad_byte["at"])
+    for start in (at - 1, at):
+        if start >= 0 and _NOT_FINITE.match(body, start):
+            near = _LAST_NAME.search(body[max(start - _NEAR_BYTES, 0) : start])
+            name = near["name"].decode() if near else None
+            return InvalidRequest(f"{name or 'a number'} must be a finite number", param=name)
+    return InvalidRequest(f"the request body is not valid JSON (at byte {at})")
+
+
+def _too_deep(max_depth: int | None) -> InvalidRequest:
+    bound = f" than {max_depth} levels" if max_depth is not None else ""
+    return InvalidRequest(f"the request body is nested more deeply{bound or ' than we read'}")

@@ -1,0 +1,79 @@
+"""Judges JSON text by its shape, in linear time and without building anything from it.
+
+All of these take text that a parser has already found well-formed UTF-8 JSON, except ``has_lone_surrogate``.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+
+_BRACKETS_ALIKE = bytes.maketrans(b"{}", b"[]")
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_MEMBER_NAME = re.compile(rb'[ \t\r\n{,]*"([^"\\]*)"[ \t\r\n]*:[ \t\r\n]*')
+_SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def outside_strings(text: bytes) -> bytes:
+    """The text without its strings: what is left are brackets, commas, colons, numbers and words."""
+    if b"\\" in text:
+        # An escape begins at the first backslash of a run, so pairs from there are escaped backslashes.
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(text.split(b'"')[::2])
+
+
+def is_deeper(text: bytes, max_depth: int) -> bool:
+    """Whether arrays and objects are nested deeper than ``max_depth``. Brackets in strings do not count."""
+    if not _has_more_brackets(text, max_depth):
+        return False
+    brackets = outside_strings(text).translate(_BRACKETS_ALIKE, _ALL_BUT_BRACKETS)
+    for _ in range(max_depth):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+def _has_more_brackets(text: bytes, limit: int) -> bool:
+    """Whether more than ``limit`` brackets open. Searches: on long strings that is far quicker than counting."""
+    opened = 0
+    for bracket in (b"[", b"{"):
+        at = text.find(bracket)
+        while at >= 0:
+            opened += 1
+            if opened > limit:
+                return True
+            at = text.find(bracket, at + 1)
+    return False
+
+
+def has_members_in_order(text: bytes, values: Mapping[str, bytes]) -> bool:
+    """Whether the object ``text`` is these members in this order and nothing else; names written with escapes differ.
+
+    The quick way to know that no name is repeated: it steps over each value without looking into it.
+    """
+    at = 0
+    for name, value in values.items():
+        member = _MEMBER_NAME.match(text, at)
+        if member is None or member[1] != name.encode() or not text.startswith(value, member.end()):
+            return False
+        at = member.end() + len(value)
+    return text[at:].strip(b" \t\r\n{}") == b""
+
+
+def member_count(text: bytes, values: Collection[bytes]) -> int:
+    """How many members the object ``text`` has, repeated names counted each, if ``values`` are all that matter.
+
+    ``values`` are the values that a parser kept, one per name. Each comma outside of strings either separates members
+    or lies inside a value, so a member that the parser dropped leaves commas that no kept value explains: the result
+    is ``len(values)`` exactly where no name is repeated.
+    """
+    inner_commas = sum(outside_strings(value).count(b",") for value in values if value[:1] in b"[{")
+    return outside_strings(text).count(b",") - inner_commas + 1
+
+
+def has_lone_surrogate(text: bytes) -> bool:
+    """Whether an escape names half of a surrogate pair: legal JSON text that no UTF-8 can hold."""
+    if b"\\" not in text or _SURROGATE.search(text) is None:
+        return False
+    escapes = text.replace(b"\\\\", b"")
+    return _SURROGATE.search(_SURROGATE_PAIR.sub(b"", escapes)) is not None
