@@ -33,7 +33,8 @@
 
 Each class carries what the pipeline needs to know; nothing is ever read from an error's text. ``http_status`` is what
 the client gets, ``status`` what the ledger records, ``type`` and ``code`` are the words of OpenAI's error envelope,
-``retryable`` says whether another backend may help, ``blames_backend`` whether the backend's health suffers.
+``retryable`` says whether another backend may help, ``blames_backend`` whether the backend's health suffers, and
+``rest_s`` for how long it rests at once, without a second failure and where it named no time itself.
 """
 
 from typing import ClassVar
@@ -50,6 +51,7 @@ class HeadraceError(Exception):
     code: str | None = "internal_error"
     retryable: ClassVar[bool] = False
     blames_backend: ClassVar[bool] = False
+    rest_s: ClassVar[float] = 0.0
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -59,11 +61,15 @@ class HeadraceError(Exception):
 
 
 class ConfigurationError(HeadraceError):
-    """The policy file or the environment is wrong. ``where`` is the path inside the file, ``hint`` a way out."""
+    """The policy file or the environment is wrong. ``where`` is the path inside the file, ``hint`` a way out.
+
+    ``bare`` is the message without them, ``message`` has all in one line.
+    """
 
     code = "configuration_error"
 
     def __init__(self, message: str, *, file: str = "", where: str = "", hint: str = "") -> None:
+        self.bare = message
         place = ": ".join(part for part in (file, where) if part)
         super().__init__("".join((f"{place}: " if place else "", message, f" ({hint})" if hint else "")))
         self.file = file
@@ -249,12 +255,14 @@ class UpstreamRateLimited(UpstreamError):
     http_status = 429
     type = "rate_limit_error"
     code = "upstream_rate_limited"
+    rest_s = 5.0
 
 
 class UpstreamUnauthorised(UpstreamError):
     """The backend refuses our key, or our account is out of funds: no fault of the client's."""
 
     code = "upstream_unauthorised"
+    rest_s = 60.0
 
 
 class UpstreamFailed(UpstreamError):

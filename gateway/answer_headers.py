@@ -1,0 +1,55 @@
+"""The headers of our answers. Only what stands here crosses: an upstream's own headers never do."""
+
+from urllib.parse import quote
+
+from gateway.errors import HeadraceError
+from gateway.types import Candidate, Context, Usage
+
+RawHeader = tuple[bytes, bytes]
+
+_STREAM: tuple[RawHeader, ...] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),  # nginx and its kin would hold a stream back until they have a buffer full
+)
+_WHOLE: tuple[RawHeader, ...] = ((b"content-type", b"application/json"),)
+
+
+def answer_headers(ctx: Context, candidate: Candidate, *, attempt: int, usage: Usage | None) -> list[RawHeader]:
+    """The headers of a served answer.
+
+    ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for a
+    stream, whose headers go first; left out where no price is known.
+    """
+    forecast = ctx.forecast
+    headers = [
+        *(_STREAM if ctx.request.stream else _WHOLE),
+        (b"x-request-id", ctx.request.arrival.id.encode()),
+        (b"x-headrace-backend", _value(candidate.backend)),
+        (b"x-headrace-model", _value(candidate.model)),
+        (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
+        (b"x-headrace-attempts", b"%d" % attempt),
+    ]
+    if candidate.price is not None:
+        priced = usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
+        headers.append((b"x-headrace-cost-usd", f"{candidate.price.cost_usd(priced):f}".encode()))
+    return headers
+
+
+def error_headers(request_id: str, error: HeadraceError, *, attempts: int) -> list[RawHeader]:
+    """The headers of an error; ``Retry-After`` in whole seconds, rounded up, where coming back may help."""
+    headers = [
+        *_WHOLE,
+        (b"x-request-id", request_id.encode()),
+        (b"x-headrace-attempts", b"%d" % attempts),
+    ]
+    if error.retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % max(-(-error.retry_after_s // 1), 1)))
+    if error.http_status == 401:  # noqa: PLR2004  # RFC 9110 wants a challenge with it
+        headers.append((b"www-authenticate", b"Bearer"))
+    return headers
+
+
+def _value(text: str) -> bytes:
+    """``text`` as a header value: what is not printable ASCII is percent-encoded."""
+    return quote(text, safe=" !#$&'()*+,/:;<=>?@[]^`{|}~\"").encode("ascii")

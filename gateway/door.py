@@ -1,0 +1,83 @@
+"""The door: who knocks, and with which key. Runs on headers alone, before a body is read or inflated."""
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+
+from gateway.clock import SystemClock
+from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
+from gateway.exchange import Exchange, RawHeaders
+from gateway.ports import Clock
+from gateway.trace_context import new_trace
+from gateway.types import Arrival
+
+OPEN_HOUSE = "default"
+"""The tenant of everybody, where no keys are configured."""
+
+_KEY_HEADERS = (b"x-api-key", b"api-key")
+
+
+class Door:
+    """Turns an exchange into an ``Arrival``. ``keys`` maps the SHA-256 of each key, in hex, to its tenant."""
+
+    def __init__(self, keys: Mapping[str, str], *, max_header_bytes: int, clock: Clock | None = None) -> None:
+        self._keys = keys
+        self._max_header_bytes = max_header_bytes
+        self._clock = clock or SystemClock()
+
+    @property
+    def locked(self) -> bool:
+        """Whether a key is needed."""
+        return bool(self._keys)
+
+    def tenant(self, headers: RawHeaders) -> str:
+        """The tenant that the headers' key belongs to.
+
+        The key is hashed and the digest looked up: what a lookup's time could tell is about a hash that the caller
+        cannot steer, never about a key.
+
+        Raises:
+            HeadersTooLarge: the header block is over the limit.
+            Unauthenticated: no key, an unknown key, or several that differ.
+        """
+        if sum(len(name) + len(value) for name, value in headers) > self._max_header_bytes:
+            raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
+        if not self._keys:
+            return OPEN_HOUSE
+        offered = set(_offered_keys(headers))
+        if not offered:
+            raise Unauthenticated("an API key is needed: `Authorization: Bearer …` or `x-api-key: …`")
+        if len(offered) > 1:
+            raise Unauthenticated("the request carries API keys that differ")
+        tenant = self._keys.get(hashlib.sha256(offered.pop()).hexdigest())
+        if tenant is None:
+            raise Unauthenticated("the API key is not known here")
+        return tenant
+
+    def arrive(self, exchange: Exchange) -> tuple[Arrival, HeadraceError | None]:
+        """The arrival, and the reason to refuse it: who is refused at the door is recorded all the same."""
+        refusal: HeadraceError | None = None
+        tenant = ""
+        try:
+            tenant = self.tenant(exchange.headers)
+        except (HeadersTooLarge, Unauthenticated) as error:
+            refusal = error
+        arrival = Arrival(
+            id=f"req_{random.getrandbits(96):024x}",  # a name, not a secret
+            operation=exchange.operation,
+            tenant=tenant,
+            received_s=self._clock.now_s(),
+            received_unix_s=self._clock.unix_s(),
+            trace=new_trace(exchange.headers),
+        )
+        return arrival, refusal
+
+
+def _offered_keys(headers: RawHeaders) -> Iterator[bytes]:
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, key = value.partition(b" ")
+            # Another scheme than Bearer counts as a key of its own: it cannot match, and it cannot be overlooked.
+            yield key.strip() if scheme.lower() == b"bearer" else value
+        elif name in _KEY_HEADERS:
+            yield value.strip()

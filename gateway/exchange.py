@@ -1,0 +1,53 @@
+"""The seam between HTTP and the pipeline: one request in, one answer out.
+
+``endpoints.py`` implements it over ASGI; a faster transport can take its place without touching the pipeline.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.types import Operation
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+
+class Exchange(Protocol):
+    """One HTTP exchange. ``headers`` are the client's, names in lower case, in the order in which they came.
+
+    ``gone`` turns true when the client hangs up; the task that serves the exchange is then cancelled. ``started`` is
+    true once a status line is out: from there on an error can only be told in band, while ``streaming``, which is true
+    from ``open`` to ``close``.
+    """
+
+    operation: Operation
+    headers: RawHeaders
+    gone: bool
+    started: bool
+    streaming: bool
+
+    async def body(self) -> bytes:
+        """The whole body, its content coding undone.
+
+        Raises:
+            BodyTooLarge: over the limit, after decoding.
+            UnsupportedMediaType: a content coding that we do not read.
+            RequestTimeout: it did not come in time.
+            ClientGone: the client left while sending.
+        """
+        ...
+
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """Sends a whole answer."""
+        ...
+
+    async def open(self, status: int, headers: RawHeaders) -> None:
+        """Begins a streamed answer."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Sends a piece, and returns when the client can take more."""
+        ...
+
+    async def close(self) -> None:
+        """Ends a streamed answer."""
+        ...

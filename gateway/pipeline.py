@@ -1,0 +1,193 @@
+"""The whole life of a request, top to bottom: ``Pipeline.handle``."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gateway.answer_headers import error_headers
+from gateway.decide import decide, refusal
+from gateway.door import Door
+from gateway.errors import ClientGone, HeadraceError, ShuttingDown, UpstreamError
+from gateway.exchange import Exchange
+from gateway.journal import Journal
+from gateway.ports import Ledger
+from gateway.route import Route
+from gateway.trial import Bench, Trial
+from gateway.types import ChatRequest, Context, Outcome, Status
+from gateway.wire.format import BodyLimits
+from gateway.wire.formats import FORMATS
+from gateway.world import World
+
+_log = logging.getLogger(__name__)
+
+_DRAIN_RETRY_AFTER_S = 1.0
+_LAST_WORDS_S = 5.0
+"""How long a client that does not read may keep an error waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a reload of the policy file replaces, in one assignment: the world and its door."""
+
+    world: World
+    door: Door
+
+
+class Pipeline:
+    """Serves exchanges under the present rules. ``running`` counts the requests under way."""
+
+    def __init__(self, rules: Rules, *, bench: Bench, ledger: Ledger, limits: BodyLimits) -> None:
+        self.rules = rules
+        self.draining = False
+        self._bench = bench
+        self._ledger = ledger
+        self._limits = limits
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def running(self) -> int:
+        """Requests under way."""
+        return len(self._tasks)
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Serves one request: arrive, read, match, forecast, admit, decide, attempt, record.
+
+        Every path ends in exactly one ledger entry. What goes wrong is told to the client in its own format, before
+        the answer or inside it; only a cancellation that is neither a hang-up nor a shutdown goes on upwards.
+        """
+        rules = self.rules
+        arrival, unwelcome = rules.door.arrive(exchange)
+        journal = Journal(arrival)
+        with self._counted():
+            try:
+                request = journal.request = await self._read(exchange, journal, unwelcome)
+                route = rules.world.match(request.model)
+                journal.route = route.name
+                journal.forecast = route.classifier.forecast(request)
+                ctx = Context(request=request, forecast=journal.forecast, worth=route.worth)
+                async with route.admitter.admit(ctx):
+                    candidates = self._bench.fleet.snapshot(route, ctx, rules.world.backends)
+                    decision = journal.decision = decide(route, ctx, candidates)
+                    if not decision.order:
+                        raise refusal(route, decision)
+                    await self._attempt(rules.world, route, ctx, journal, exchange)
+            except asyncio.CancelledError:
+                journal.outcome = await self._cancelled(exchange, journal)
+            except HeadraceError as error:
+                journal.outcome = await self._tell(exchange, journal, error)
+            except Exception as error:  # noqa: BLE001  # a bug of ours or of a plugin is an answer and an entry too
+                # The class and the place, never the text: it may quote what a client wrote.
+                _log.error("%s: %s in %s", arrival.id, type(error).__name__, _place(error))
+                journal.outcome = await self._tell(exchange, journal, HeadraceError("something broke on our side"))
+            finally:
+                self._ledger.record(journal.close(self._bench.clock.now_s()))
+
+    async def drain(self, limit_s: float) -> None:
+        """Takes nothing new, lets running answers finish for ``limit_s``, then ends the rest with an error."""
+        self.draining = True
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._idle.wait()
+        except TimeoutError:
+            for task in tuple(self._tasks):
+                task.cancel()
+            await self._idle.wait()
+
+    async def _read(self, exchange: Exchange, journal: Journal, unwelcome: HeadraceError | None) -> ChatRequest:
+        if unwelcome is not None:
+            raise unwelcome
+        if self.draining:
+            raise ShuttingDown("this gateway is shutting down", retry_after_s=_DRAIN_RETRY_AFTER_S)
+        body = await exchange.body()
+        return FORMATS[exchange.operation].read(journal.arrival, body, self._limits)
+
+    async def _attempt(self, world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange) -> None:
+        """The failover loop: the only place where a request is tried again, and only while nothing was visible."""
+        deadline_s = asyncio.get_running_loop().time() + route.patience.total_s
+        order = journal.decision.order if journal.decision else ()
+        failure: HeadraceError | None = None
+        for number, bill in enumerate(order[: route.attempts], start=1):
+            trial = Trial(
+                self._bench,
+                ctx=ctx,
+                candidate=bill.candidate,
+                backend=world.backends[bill.candidate.backend],
+                exchange=exchange,
+                patience=route.patience,
+                deadline_s=deadline_s,
+                number=number,
+            )
+            try:
+                finish = await trial.run()
+                journal.outcome = Outcome(status=Status.OK, http_status=200, finish_reason=finish.reason)
+            except UpstreamError as error:
+                if trial.committed or not error.retryable:
+                    raise
+                failure = error
+            else:
+                return
+            finally:
+                journal.attempts.extend(trial.attempts)
+        raise failure or HeadraceError("nothing was attempted")
+
+    async def _cancelled(self, exchange: Exchange, journal: Journal) -> Outcome:
+        """A cancellation is a hang-up, or the end of a drain; its own words are still to be said then."""
+        task = asyncio.current_task()
+        if task is not None and (exchange.gone or self.draining):
+            task.uncancel()
+        if exchange.gone:
+            return _outcome(ClientGone("the client hung up"))
+        if self.draining:
+            return await self._tell(exchange, journal, ShuttingDown("this gateway shut down before the answer's end"))
+        journal.outcome = _outcome(HeadraceError("cancelled"))
+        raise asyncio.CancelledError
+
+    async def _tell(self, exchange: Exchange, journal: Journal, error: HeadraceError) -> Outcome:
+        """Tells the client, as an answer of its own where nothing was sent yet, else as the stream's last event."""
+        wire = FORMATS[exchange.operation]
+        outcome = _outcome(error, truncated=exchange.started)
+        try:
+            async with asyncio.timeout(_LAST_WORDS_S):
+                if not exchange.started:
+                    headers = error_headers(journal.arrival.id, error, attempts=len(journal.attempts))
+                    await exchange.answer(error.http_status, headers, wire.error_body(error))
+                elif exchange.streaming:
+                    await exchange.write(wire.error_event(error))
+                    await exchange.close()
+        except (ClientGone, TimeoutError):
+            return _outcome(ClientGone("the client hung up"))
+        return outcome
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("an exchange is served by a task, so that a hang-up can cancel it")
+        self._tasks.add(task)
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+            if not self._tasks:
+                self._idle.set()
+
+
+def _outcome(error: HeadraceError, *, truncated: bool = False) -> Outcome:
+    return Outcome(
+        status=Status.TRUNCATED if truncated and error.status is Status.UPSTREAM_FAILED else error.status,
+        http_status=error.http_status,
+        error=type(error).__name__,
+        detail=error.message,
+    )
+
+
+def _place(error: BaseException) -> str:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else "?"

@@ -1,0 +1,157 @@
+"""The client's side of one attempt: what a backend pushes goes through here to the client, as the bytes it came in.
+
+Opening frames are kept back until there is visible output. Up to then the attempt is not ``committed`` and another
+backend may take over; from then on the client has seen something, and there is no second try.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.errors import UpstreamInvalid
+from gateway.exchange import Exchange, RawHeaders
+from gateway.ports import Clock
+from gateway.types import ChatRequest, Finish, Usage
+from gateway.wire.format import Format, StreamView
+
+_MOST_HELD_BYTES = 64 * 1024
+"""An upstream that sends more than this without saying anything is shown to the client as it is."""
+
+HeadersFor = Callable[[Usage | None], RawHeaders]
+"""The answer's headers; called with the usage where it is already known, which it is for whole answers."""
+
+
+class Pace(Protocol):
+    """Keeps the time of an attempt."""
+
+    def waits_for_client(self) -> None:
+        """Output has arrived and is on its way to a client who may be slow."""
+        ...
+
+    def waits_for_upstream(self) -> None:
+        """The client has it; what comes next is the upstream's to send."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerBounds:
+    """What an upstream may send: bytes of one event of a stream, and of one whole answer."""
+
+    max_event_bytes: int
+    max_answer_bytes: int
+
+
+class ClientSink:
+    """The ``Sink`` of one attempt.
+
+    Args:
+        request: what the client asked for.
+        wire: the client's format, which is also what the backend pushes.
+        exchange: where the bytes go.
+        clock: stamps first and last token.
+        headers: the headers of the answer.
+        pace: told whom the answer waits for, so that the client's pace is never taken for the upstream's.
+        bounds: what an upstream may send at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        request: ChatRequest,
+        wire: Format,
+        exchange: Exchange,
+        clock: Clock,
+        headers: HeadersFor,
+        pace: Pace,
+        bounds: AnswerBounds,
+    ) -> None:
+        self.begun = False
+        self.committed = False
+        self.first_token_s: float | None = None
+        self.last_token_s: float | None = None
+        self._request = request
+        self._wire = wire
+        self._exchange = exchange
+        self._clock = clock
+        self._headers = headers
+        self._pace = pace
+        self._bounds = bounds
+        self._stream: StreamView | None = None
+        self._whole: list[bytes] = []
+        self._whole_bytes = 0
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    @property
+    def output_bytes(self) -> int:
+        """About how much text of the answer has passed."""
+        return self._stream.output_bytes if self._stream else 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the upstream has said that its answer is over."""
+        return self._stream is not None and self._stream.done
+
+    def begin(self, *, streamed: bool) -> None:
+        """See ``Sink.begin``."""
+        if streamed != self._request.stream:
+            came, asked = ("a stream", "one answer") if streamed else ("one answer", "a stream")
+            raise UpstreamInvalid(f"the backend sent {came} where {asked} was asked for")
+        self.begun = True
+        if streamed:
+            self._stream = self._wire.stream(self._request, max_event_bytes=self._bounds.max_event_bytes)
+
+    async def push(self, data: bytes) -> None:
+        """See ``Sink.push``."""
+        if self._stream is None:
+            self._take_whole(data)
+            return
+        out = self._stream.feed(data)
+        self._held_bytes += len(out)
+        if self._stream.visible or self._held_bytes > _MOST_HELD_BYTES:
+            await self._forward(out)
+        else:
+            self._held.append(out)
+        if self._stream.error is not None:
+            raise self._stream.error
+
+    async def end(self) -> Finish:
+        """See ``Sink.end``."""
+        if self._stream is not None:
+            return await self._end_stream(self._stream)
+        view = self._wire.whole(self._request)
+        body = view.take(b"".join(self._whole))
+        self.committed = True
+        finish = Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
+        await self._exchange.answer(200, self._headers(view.usage), body)
+        return finish
+
+    async def _end_stream(self, view: StreamView) -> Finish:
+        await self._forward(view.end())
+        await self._exchange.close()
+        return Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
+
+    def _take_whole(self, data: bytes) -> None:
+        self._whole_bytes += len(data)
+        if self._whole_bytes > self._bounds.max_answer_bytes:
+            raise UpstreamInvalid(f"the answer is longer than {self._bounds.max_answer_bytes} bytes")
+        self._whole.append(data)
+
+    async def _forward(self, out: bytes) -> None:
+        self.last_token_s = self._clock.now_s()
+        if self.first_token_s is None:
+            self.first_token_s = self.last_token_s
+        self._pace.waits_for_client()
+        if not self.committed:
+            await self._commit(out)
+        elif out:
+            await self._exchange.write(out)
+        self._pace.waits_for_upstream()
+
+    async def _commit(self, out: bytes) -> None:
+        self.committed = True
+        first = b"".join((*self._held, out))
+        self._held.clear()
+        await self._exchange.open(200, self._headers(None))
+        if first:
+            await self._exchange.write(first)

@@ -1,0 +1,72 @@
+"""The live numbers of one model at one backend, learned from dispatches, first tokens and ends."""
+
+from dataclasses import dataclass, field
+
+_FRESH_WEIGHT = 0.2
+"""Of a new sample in the running means: about the last nine samples count."""
+
+_FORGET_HALF_LIFE_S = 60.0
+"""A failure weighs half as much after this time, so that a backend nobody tries becomes worth a try again."""
+
+_TELLING_PROMPT_TOKENS = 256
+"""Below this the round trip, not the prefill, decides when the first token comes."""
+
+_TELLING_OUTPUT_TOKENS = 8
+
+
+@dataclass(slots=True)
+class Standing:
+    """Counters of what is under way, and running means of what was seen.
+
+    The speeds start at a middling guess; being wrong four times over costs little, being too hopeful costs more.
+    """
+
+    model: str
+    in_flight: int = 0
+    queued_prefill_tokens: int = 0
+    running_output_tokens: int = 0
+    prefill_tokens_per_s: float = 1000.0
+    seconds_per_token: float = 0.03
+    failures_in_a_row: int = 0
+    _failure_rate: float = field(default=0.0, repr=False)
+    _judged_s: float = field(default=0.0, repr=False)
+
+    def dispatched(self, prefill_tokens: int, output_tokens: int) -> None:
+        """A request is on its way, with so many tokens to read and to write."""
+        self.in_flight += 1
+        self.queued_prefill_tokens += prefill_tokens
+        self.running_output_tokens += output_tokens
+
+    def prefilled(self, prefill_tokens: int, seconds: float) -> None:
+        """Its first token is here."""
+        self.queued_prefill_tokens -= prefill_tokens
+        if prefill_tokens >= _TELLING_PROMPT_TOKENS and seconds > 0:
+            # Averaging the time per token, not the speed: one stall then cannot be outweighed by one cache hit.
+            slowness = 1 / self.prefill_tokens_per_s
+            slowness += _FRESH_WEIGHT * (seconds / prefill_tokens - slowness)
+            self.prefill_tokens_per_s = 1 / slowness
+
+    def gave_up_prefill(self, prefill_tokens: int) -> None:
+        """It ended before its first token."""
+        self.queued_prefill_tokens -= prefill_tokens
+
+    def landed(self, output_tokens: int) -> None:
+        """It is over; ``output_tokens`` is what was expected of it at dispatch."""
+        self.in_flight -= 1
+        self.running_output_tokens -= output_tokens
+
+    def decoded(self, output_tokens: int, seconds: float) -> None:
+        """It wrote so many tokens between its first and its last, in so many seconds."""
+        if output_tokens >= _TELLING_OUTPUT_TOKENS and seconds > 0:
+            self.seconds_per_token += _FRESH_WEIGHT * (seconds / (output_tokens - 1) - self.seconds_per_token)
+
+    def ended(self, *, failed: bool, now_s: float) -> None:
+        """A verdict on the backend."""
+        self._failure_rate = self.failure_rate(now_s)
+        self._judged_s = now_s
+        self._failure_rate += _FRESH_WEIGHT * (float(failed) - self._failure_rate)
+        self.failures_in_a_row = self.failures_in_a_row + 1 if failed else 0
+
+    def failure_rate(self, now_s: float) -> float:
+        """The share of recent attempts that failed, 0 to 1, fading with time."""
+        return float(self._failure_rate * 0.5 ** ((now_s - self._judged_s) / _FORGET_HALF_LIFE_S))

@@ -1,0 +1,180 @@
+"""A policy file come to life: its backends, routes and tenants, built whole or not at all."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway import plugins
+from gateway.errors import ConfigurationError, ModelNotFound
+from gateway.policy_file import PolicyFile, RouteSpec, Step, Steps
+from gateway.ports import Backend, Observer
+from gateway.route import Patience, Route, Target
+from gateway.types import Worth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a reload replaces in one step. ``keys`` maps the SHA-256 of each key to its tenant."""
+
+    backends: Mapping[str, Backend]
+    routes: tuple[Route, ...]
+    keys: Mapping[str, str]
+
+    def match(self, model: str) -> Route:
+        """The first route, in the order of the file, that answers ``model``.
+
+        Raises:
+            ModelNotFound: none does. The name is not repeated: an error is no place for what a client wrote.
+        """
+        for route in self.routes:
+            if route.answers(model):
+                return route
+        raise ModelNotFound("no route answers this model", param="model")
+
+    def models(self) -> tuple[str, ...]:
+        """The model names to show to clients: those that routes name outright, then those behind patterns."""
+        named = [model for route in self.routes for model in route.models if "*" not in model]
+        behind = [model for route in self.routes for model in self._models_behind(route) if route.answers(model)]
+        return tuple(dict.fromkeys((*named, *behind)))
+
+    def owner(self, model: str) -> str:
+        """The backend that a model's route tries first by its place in the file."""
+        return self.match(model).targets[0].backend
+
+    def observers(self) -> tuple[Observer, ...]:
+        """Every policy that learns from finished requests, once each."""
+        policies = [policy for route in self.routes for policy in _policies(route)]
+        found = {id(policy): policy for policy in policies if isinstance(policy, Observer)}
+        return tuple(found.values())
+
+    def admitters(self) -> Mapping[str, Any]:
+        """Each route's admitter, for gauges."""
+        return {route.name: route.admitter for route in self.routes}
+
+    def _models_behind(self, route: Route) -> Iterable[str]:
+        for target in route.targets:
+            yield from (target.model,) if target.model else sorted(self.backends[target.backend].facts().models)
+
+
+def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> World:
+    """Builds everything that the policy file names.
+
+    A backend of ``old`` whose configuration has not changed is taken over as it runs, so that a reload neither
+    restarts an engine nor cuts a stream.
+
+    Raises:
+        ConfigurationError: with the file and the path inside it; nothing has been started then.
+    """
+    try:
+        backends = {
+            name: _keep(plugins.build("backend", spec, where=f"backends.{name}"), name, old)
+            for name, spec in policy.backends.items()
+        }
+        routes = tuple(_route(name, spec, policy, backends) for name, spec in _routes(policy, backends).items())
+        keys = _keys(policy)
+    except ConfigurationError as error:
+        if error.file:
+            raise
+        raise ConfigurationError(error.bare, file=file, where=error.where, hint=error.hint) from error
+    return World(backends=backends, routes=routes, keys=keys)
+
+
+def _keep(fresh: Backend, name: str, old: World | None) -> Backend:
+    running = old.backends.get(name) if old else None
+    return running if running == fresh and running is not None else fresh
+
+
+def _routes(policy: PolicyFile, backends: Mapping[str, Backend]) -> Mapping[str, RouteSpec]:
+    """The file's routes; where it has none, each model answers under its own name wherever it is served."""
+    if policy.routes:
+        return policy.routes
+    serving: dict[str, list[str]] = {}
+    for name, backend in backends.items():
+        for model in backend.facts().models:
+            serving.setdefault(model, []).append(f"{name}/{model}")
+    if not serving:
+        raise ConfigurationError("no backend lists its models, so there must be a route", where="routes")
+    return {_route_name(model): RouteSpec(models=[model], targets=targets) for model, targets in serving.items()}
+
+
+def _route_name(model: str) -> str:
+    return model.lower()
+
+
+def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str, Backend]) -> Route:
+    def step(key: str) -> tuple[Any, str]:
+        """The step and where it stands: in the route, or in the defaults."""
+        where = f"routes.{name}" if key in spec.model_fields_set else "defaults"
+        source: Steps = spec if key in spec.model_fields_set else policy.defaults
+        return getattr(source, key), f"{where}.{key}"
+
+    def one(key: str, family: str) -> Any:
+        value, where = step(key)
+        return plugins.build(family, value, where=where)
+
+    def many(key: str, family: str) -> tuple[tuple[str, Any], ...]:
+        values, where = step(key)
+        return tuple(
+            (_step_name(value), plugins.build(family, value, where=f"{where}[{index}]"))
+            for index, value in enumerate(values)
+        )
+
+    return Route(
+        name=name,
+        models=tuple(spec.models),
+        targets=tuple(
+            _target(text, f"routes.{name}.targets[{i}]", spec, backends) for i, text in enumerate(spec.targets)
+        ),
+        classifier=one("classify", "classify"),
+        admitter=one("admit", "admit"),
+        filters=many("filter", "filter"),
+        scorers=many("cost", "cost"),
+        ranker=one("rank", "rank"),
+        worth=Worth(**step("worth")[0].model_dump()),
+        patience=Patience(**step("timeouts")[0].model_dump()),
+        attempts=step("attempts")[0],
+    )
+
+
+def _step_name(step: Step) -> str:
+    return step if isinstance(step, str) else str(step.get("use", ""))
+
+
+def _target(text: str, where: str, spec: RouteSpec, backends: Mapping[str, Backend]) -> Target:
+    name, slash, model = text.partition("/")
+    if name not in backends:
+        raise ConfigurationError(
+            f"there is no backend `{name}`", where=where, hint=f"backends are {', '.join(backends)}"
+        )
+    served = backends[name].facts().models
+    if slash:
+        if served and model not in served:
+            raise ConfigurationError(
+                f"`{name}` does not list `{model}`", where=where, hint=f"it lists {', '.join(served)}"
+            )
+        return Target(backend=name, model=model)
+    if len(served) > 1 and not all(pattern in served for pattern in spec.models):
+        example = f"{name}/{next(iter(served))}"
+        raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=f"name one: `{example}`")
+    return Target(backend=name, model=None)
+
+
+def _keys(policy: PolicyFile) -> Mapping[str, str]:
+    keys: dict[str, str] = {}
+    for tenant, spec in policy.tenants.items():
+        for index, digest in enumerate(spec.keys_sha256):
+            if digest in keys:
+                where = f"tenants.{tenant}.keys_sha256[{index}]"
+                raise ConfigurationError(f"the same key belongs to `{keys[digest]}` too", where=where)
+            keys[digest] = tenant
+    return keys
+
+
+def _policies(route: Route) -> tuple[object, ...]:
+    return (
+        route.classifier,
+        route.admitter,
+        *(policy for _, policy in route.filters),
+        *(policy for _, policy in route.scorers),
+        route.ranker,
+    )
