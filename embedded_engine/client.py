@@ -17,13 +17,13 @@ import logging
 import socket
 import sys
 import time
-from collections import deque
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Self
 
 import msgspec
 
+from embedded_engine.frames import FrameReader, ProtocolError, decode_from_engine, frame
+from embedded_engine.generation import EngineDied, Generation, RequestFailed
 from embedded_engine.messages import (
     Accepted,
     Cancel,
@@ -32,26 +32,18 @@ from embedded_engine.messages import (
     Done,
     Facts,
     Failed,
-    FrameReader,
     FromEngine,
     Generate,
-    ProtocolError,
     Ready,
     StartFailed,
     Text,
     ToEngine,
-    decode_from_engine,
-    frame,
 )
 from embedded_engine.settings import EngineSettings
 
-__all__ = ["EngineDied", "EngineProcess", "EngineStartFailed", "Generation", "RequestFailed"]
+__all__ = ["EngineDied", "EngineProcess", "EngineStartFailed", "Generation", "ProtocolError", "RequestFailed"]
 
 _logger = logging.getLogger(__name__)
-
-
-class EngineDied(Exception):
-    """The engine process is gone, or broke the protocol and was ended."""
 
 
 class EngineStartFailed(Exception):
@@ -60,81 +52,6 @@ class EngineStartFailed(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-class RequestFailed(Exception):
-    """The engine refused or failed one request; `code` and `param` are those of `Failed`."""
-
-    def __init__(self, failed: Failed) -> None:
-        super().__init__(failed.message)
-        self.code = failed.code
-        self.param = failed.param
-
-
-class Generation(AsyncIterator[Accepted | Text | Done]):
-    """The events of one request, in order; ends after the last choice's `Done`.
-
-    Events wait here until they are taken. A consumer that never comes holds at most one `Accepted`, one `Done` a choice
-    and one `Text` a token: that is bounded by `n` x `max_tokens`, which the engine bounds by its context.
-    """
-
-    def __init__(self, engine: "EngineProcess", request: Generate) -> None:
-        self.id = request.id
-        self._engine = engine
-        self._unfinished_choices = request.n
-        self._events: deque[Accepted | Text | Done] = deque()
-        self._end: Exception | None = None
-        self._arrival: asyncio.Future[None] | None = None
-
-    async def __anext__(self) -> Accepted | Text | Done:
-        """The next event.
-
-        Raises:
-            RequestFailed: The engine refused or failed the request.
-            EngineDied: The process is gone.
-        """
-        while not self._events:
-            if self._end is not None:
-                raise self._end
-            self._arrival = asyncio.get_running_loop().create_future()
-            try:
-                await self._arrival
-            finally:
-                self._arrival = None
-        return self._events.popleft()
-
-    def cancel(self) -> None:
-        """Free the slot; harmless when the request is over. Iteration ends after the events that are already here."""
-        if self._end is None:
-            self._engine._forget(self.id)  # noqa: SLF001 - the two classes are one unit
-            self._finish(StopAsyncIteration())
-
-    async def aclose(self) -> None:
-        """Cancel, in the form that `contextlib.aclosing` calls."""
-        self.cancel()
-
-    def _receive(self, event: Accepted | Text | Done | Failed) -> bool:
-        """Take one event from the engine; True when it was the last."""
-        if isinstance(event, Failed):
-            self._finish(RequestFailed(event))
-            return True
-        self._events.append(event)
-        if isinstance(event, Done):
-            self._unfinished_choices -= 1
-            if self._unfinished_choices == 0:
-                self._finish(StopAsyncIteration())
-                return True
-        self._wake()
-        return False
-
-    def _finish(self, end: Exception) -> None:
-        if self._end is None:
-            self._end = end
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._arrival is not None and not self._arrival.done():
-            self._arrival.set_result(None)
 
 
 class EngineProcess(asyncio.Protocol):
@@ -209,10 +126,10 @@ class EngineProcess(asyncio.Protocol):
 
         Raises:
             EngineDied: The process is gone.
-            ProtocolError: The request is larger than a frame may be.
+            ProtocolError: The request is larger than a frame may be, or its text is not Unicode.
         """
         request = msgspec.structs.replace(request, id=next(self._ids))
-        generation = Generation(self, request)
+        generation = Generation(request, self._forget)
         if not self._generations:
             self._progress_at_s = time.monotonic()
         self._send(request)
@@ -285,7 +202,7 @@ class EngineProcess(asyncio.Protocol):
     def _deliver(self, message: Accepted | Text | Done | Failed) -> None:
         generation = self._generations.get(message.id)
         if generation is not None:
-            if generation._receive(message):  # noqa: SLF001 - the two classes are one unit
+            if generation.receive(message):
                 del self._generations[message.id]
         elif isinstance(message, Failed) and (answer := self._counts.get(message.id)) and not answer.done():
             answer.set_exception(RequestFailed(message))
@@ -307,7 +224,7 @@ class EngineProcess(asyncio.Protocol):
         self._transport.close()
         self._fail_ready(death)
         for generation in self._generations.values():
-            generation._finish(EngineDied(str(death)))  # noqa: SLF001 - the two classes are one unit
+            generation.finish(EngineDied(str(death)))
         self._generations.clear()
         for answer in self._counts.values():
             if not answer.done():

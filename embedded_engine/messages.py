@@ -1,24 +1,18 @@
-"""The protocol between the engine process and whoever runs it.
+"""What the engine process and whoever runs it say to each other; `frames.py` says how it goes over the socket.
 
-Every message is a msgspec struct, told apart by its tag, packed as MessagePack and framed by a four-byte big-endian
-length. One Unix socket carries both directions. Nothing here needs numpy or a kernel, so a gateway may import it where
-no engine is installed.
+Nothing here needs numpy or a kernel, so a gateway may import it where no engine is installed.
 
 A request's life on the wire: `Generate` -> `Accepted` -> `Text`... -> one `Done` for each choice; or one `Failed`,
 after which nothing more comes for that id. `Cancel` ends a request silently: events already on their way may still
 arrive.
 """
 
-import struct
-from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct, ValidationError, field
-from msgspec.msgpack import Decoder, Encoder
+from msgspec import Struct
 
 __all__ = [
     "MAX_CHOICES",
-    "MAX_FRAME_BYTES",
     "MAX_STOP_BYTES",
     "MAX_STOP_STRINGS",
     "Accepted",
@@ -29,30 +23,18 @@ __all__ = [
     "Done",
     "Facts",
     "Failed",
-    "FrameReader",
     "FromEngine",
     "Generate",
-    "ProtocolError",
     "Ready",
     "SelfTest",
     "StartFailed",
     "Text",
     "ToEngine",
-    "decode_from_engine",
-    "decode_to_engine",
-    "frame",
 ]
 
-MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_STOP_STRINGS = 64
 MAX_STOP_BYTES = 1024
 MAX_CHOICES = 64
-
-_LENGTH = struct.Struct(">I")
-
-
-class ProtocolError(Exception):
-    """The other side sent what is not a frame of this protocol; the connection is of no further use."""
 
 
 class ChatMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -246,63 +228,3 @@ class Facts(Struct, frozen=True, kw_only=True, tag=True):
 
 ToEngine = Generate | Cancel | CountTokens
 FromEngine = Ready | StartFailed | Accepted | Text | Done | Failed | Counted | Facts
-
-_encoder = Encoder()
-_to_engine = Decoder(ToEngine)
-_from_engine: Decoder[FromEngine] = Decoder(FromEngine)
-
-
-def frame(message: ToEngine | FromEngine) -> bytes:
-    """One message as it goes over the socket.
-
-    Raises:
-        ProtocolError: Packed, it is larger than `MAX_FRAME_BYTES`, or a text in it has lone surrogates.
-    """
-    try:
-        body = _encoder.encode(message)
-    except UnicodeEncodeError as error:
-        raise ProtocolError(f"a text that is not Unicode cannot be sent: {error.reason}") from error
-    if len(body) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"a message of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return _LENGTH.pack(len(body)) + body
-
-
-def decode_to_engine(body: bytes) -> ToEngine:
-    """The message in one frame's body, on the engine's side."""
-    try:
-        return _to_engine.decode(body)
-    except ValidationError as error:
-        raise ProtocolError(f"not a message to the engine: {error}") from error
-
-
-def decode_from_engine(body: bytes) -> FromEngine:
-    """The message in one frame's body, on the caller's side."""
-    try:
-        return _from_engine.decode(body)
-    except ValidationError as error:
-        raise ProtocolError(f"not a message from the engine: {error}") from error
-
-
-class FrameReader(Struct):
-    """Cuts a byte stream into frames, wherever the chunks were cut; holds at most one unfinished frame."""
-
-    _buffer: bytearray = field(default_factory=bytearray)
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Add bytes; yield the body of every frame that is now complete.
-
-        Raises:
-            ProtocolError: A frame announces more than `MAX_FRAME_BYTES`.
-        """
-        self._buffer += chunk
-        start = 0
-        while len(self._buffer) - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if length > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}")
-            end = start + _LENGTH.size + length
-            if len(self._buffer) < end:
-                break
-            yield bytes(self._buffer[start + _LENGTH.size : end])
-            start = end
-        del self._buffer[:start]

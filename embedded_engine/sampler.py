@@ -22,6 +22,9 @@ from embedded_engine.kernels.port import Logits
 __all__ = ["Sampling", "draw", "uniform"]
 
 _COUNTER = struct.Struct("<QQQ")
+_COLDEST = 1e-6
+"""Lower temperatures count as 0: a quotient of 32-bit numbers would leave their range."""
+
 _FIRST_LOOK = 256
 """Top-p first looks at so many of the likeliest tokens.
 
@@ -56,7 +59,7 @@ def draw(logits: Logits, sampling: Sampling, *, choice: int, position: int) -> i
     top = float(logits[likeliest])  # argmax stops at a NaN where there is one
     if not np.isfinite(top):
         raise BadNumerics(f"the model's largest logit is {top}")
-    if sampling.temperature == 0:
+    if sampling.temperature < _COLDEST:
         return likeliest
     tokens, weights = _kept(logits, top, sampling)
     if len(tokens) == 1:

@@ -4,6 +4,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+DEFAULT_CONTEXT_TOKENS = 4096
+"""Every slot has its whole context set aside, at 10 to 200 kB a token: more must be asked for."""
+
 _MAX_THREADS = 16
 """Decoding is bound by memory bandwidth; past so many cores more threads only wait for each other."""
 
@@ -16,12 +19,16 @@ class EngineSettings:
         model_path: The GGUF file.
         model_name: What the model is called in `Ready`; empty: the file's name.
         sha256: The file's digest where it is known.
-        context_tokens: Prompt and answer of one choice share this many tokens; 0: what the model was trained for.
+        context_tokens: Prompt and answer of one choice share this many tokens; 0: what the model was trained for, at
+            most 4096.
         slots: How many choices run at once.
-        kv_tokens: Cells of context memory for all of them together; 0: `slots` x `context_tokens`.
+        kv_tokens: Cells of context memory for all of them together; 0: `slots` x `context_tokens`. A request is
+            admitted when the cells that it may come to need are free.
         threads: 0: the machine's physical cores, at most 16.
-        step_tokens: Rows in one decode call; what running choices leave of it goes to prompts, so that a long prompt
+        step_tokens: Rows in one decode call. What running choices leave of it goes to prompts, so that a long prompt
             does not hold up a stream for longer than one such call.
+        micro_batch_rows: Rows that the kernels compute at once. Up to 31 rows ik_llama.cpp computes each bit for bit as
+            if it were alone; more are some 15 % faster on prompts, and no longer the same to the last bit.
         queue_limit: How many requests may wait for a slot.
         kernels: "ik_llama", "llama_cpp", or empty for the first that is installed.
     """
@@ -33,12 +40,13 @@ class EngineSettings:
     slots: int = 8
     kv_tokens: int = 0
     threads: int = 0
-    step_tokens: int = 128
+    step_tokens: int = 62
+    micro_batch_rows: int = 31
     queue_limit: int = 64
     kernels: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("slots", "step_tokens"):
+        for name in ("slots", "step_tokens", "micro_batch_rows"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("context_tokens", "kv_tokens", "threads", "queue_limit"):
