@@ -1,0 +1,54 @@
+"""Opens the ledger's SQLite file: private to its owner, in WAL mode, with the tables of this version."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from gateway.errors import ConfigurationError
+from gateway.stores.rows import SCHEMA, SCHEMA_VERSION
+
+BUSY_S = 5.0
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """A connection that commits only when told, after checking the file and creating its tables where it is new.
+
+    Raises:
+        ConfigurationError: the file cannot be opened, is damaged or no database, or was written by a newer version.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # SQLite would create it by the umask, readable to others; its -wal and -shm files copy the mode of this one.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigurationError(f"the ledger cannot be opened: {error}", file=str(path)) from error
+    try:
+        _prepare(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        damaged = not isinstance(error, sqlite3.OperationalError)
+        hint = "move the file away, and a new one is made" if damaged else ""
+        raise ConfigurationError(f"the ledger cannot be used: {error}", file=str(path), hint=hint) from error
+    except ConfigurationError:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("BEGIN IMMEDIATE")  # two processes may find the same new file
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version == 0:
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    elif version != SCHEMA_VERSION:
+        raise ConfigurationError(
+            f"the ledger has version {version}, this is version {SCHEMA_VERSION}",
+            file=str(path),
+            hint="a newer headrace wrote it: run that one, or choose another file",
+        )
+    connection.execute("COMMIT")

@@ -1,0 +1,157 @@
+"""The ledger's tables, and an entry as their rows. No prompt, no answer and nobody's words have a column."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from gateway.types import Attempt, LedgerEntry
+
+SCHEMA_VERSION = 1
+PICO_USD_PER_USD = 10**12
+MAX_LABEL_CHARACTERS = 256
+MAX_USER_CHARACTERS = 128
+
+_INT64_MAX = 2**63 - 1
+
+# `seq` and not `id` is the key: ids come in with requests, and a repeated one must not cost us a row.
+SCHEMA = """
+CREATE TABLE requests (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    received_unix_s REAL NOT NULL,
+    tenant TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    model TEXT,
+    route TEXT NOT NULL,
+    status TEXT NOT NULL,
+    http_status INTEGER NOT NULL,
+    finish_reason TEXT NOT NULL,
+    error TEXT NOT NULL,
+    stream INTEGER,
+    forecast_prompt_tokens INTEGER,
+    forecast_output_tokens_p50 INTEGER,
+    forecast_output_tokens_p90 INTEGER,
+    prompt_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    ttft_s REAL,
+    duration_s REAL NOT NULL,
+    cost_pico_usd INTEGER,
+    attempts INTEGER NOT NULL,
+    trace_id TEXT NOT NULL,
+    unverified_user TEXT NOT NULL
+) STRICT;
+CREATE INDEX requests_by_id ON requests (id);
+CREATE INDEX requests_by_time ON requests (received_unix_s);
+CREATE TABLE attempts (
+    request_seq INTEGER NOT NULL REFERENCES requests (seq),
+    n INTEGER NOT NULL,
+    backend TEXT NOT NULL,
+    model TEXT NOT NULL,
+    status TEXT NOT NULL,
+    error TEXT NOT NULL,
+    upstream_status INTEGER,
+    started_s REAL NOT NULL,
+    first_token_s REAL,
+    ended_s REAL NOT NULL,
+    prompt_tokens INTEGER,
+    cached_tokens INTEGER,
+    output_tokens INTEGER,
+    reasoning_tokens INTEGER,
+    estimated INTEGER,
+    cost_pico_usd INTEGER,
+    PRIMARY KEY (request_seq, n)
+) STRICT, WITHOUT ROWID;
+"""
+
+INSERT_REQUEST = f"INSERT INTO requests VALUES (NULL{', ?' * 23})"  # noqa: S608  # only question marks go in
+INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
+
+Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``."""
+
+    request: tuple[Value, ...]
+    attempts: tuple[tuple[Value, ...], ...]
+
+
+def rows_of(entry: LedgerEntry) -> Rows:
+    """The rows of ``entry``. Offsets are seconds since the request arrived; tokens are the sum over all attempts."""
+    arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
+    usages = [attempt.usage for attempt in entry.attempts if attempt.usage is not None]
+    last = entry.attempts[-1] if entry.attempts else None
+    ttft_s = last.first_token_s - arrival.received_s if last is not None and last.first_token_s is not None else None
+    return Rows(
+        request=(
+            _label(arrival.id),
+            arrival.received_unix_s,
+            _label(arrival.tenant),
+            arrival.operation.value,
+            _label(request.model) if request is not None else None,
+            _label(entry.route),
+            outcome.status.value,
+            outcome.http_status,
+            _label(outcome.finish_reason),
+            _label(outcome.error),
+            int(request.stream) if request is not None else None,
+            _count(forecast.prompt_tokens) if forecast is not None else None,
+            _count(forecast.output_tokens_p50) if forecast is not None else None,
+            _count(forecast.output_tokens_p90) if forecast is not None else None,
+            _count(sum(usage.prompt_tokens for usage in usages)),
+            _count(sum(usage.cached_tokens for usage in usages)),
+            _count(sum(usage.output_tokens for usage in usages)),
+            ttft_s,
+            entry.ended_s - arrival.received_s,
+            pico_usd(entry.cost_usd),
+            len(entry.attempts),
+            arrival.trace.trace_id,
+            _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
+        ),
+        attempts=tuple(_attempt_row(n, attempt, arrival.received_s) for n, attempt in enumerate(entry.attempts, 1)),
+    )
+
+
+def pico_usd(cost_usd: Decimal | None) -> int | None:
+    """US dollars as whole pico-dollars, rounded half to even; ``None`` where the cost is unknown or no number."""
+    if cost_usd is None or not cost_usd.is_finite():
+        return None
+    return _count(int((cost_usd * PICO_USD_PER_USD).to_integral_value()))
+
+
+def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ...]:
+    usage = attempt.usage
+    tokens: tuple[Value, ...] = (None, None, None, None, None)
+    if usage is not None:
+        tokens = (
+            _count(usage.prompt_tokens),
+            _count(usage.cached_tokens),
+            _count(usage.output_tokens),
+            _count(usage.reasoning_tokens),
+            int(usage.estimated),
+        )
+    return (
+        n,
+        _label(attempt.backend),
+        _label(attempt.model),
+        attempt.status.value,
+        _label(attempt.error),
+        attempt.upstream_status,
+        attempt.started_s - received_s,
+        attempt.first_token_s - received_s if attempt.first_token_s is not None else None,
+        attempt.ended_s - received_s,
+        *tokens,
+        pico_usd(attempt.cost_usd),
+    )
+
+
+def _label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
+    """A label of bounded length that SQLite can store: a lone surrogate has no UTF-8."""
+    text = text[:most]
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _count(number: int) -> int:
+    """A count that fits SQLite's 64 bits: an upstream may claim any number of tokens."""
+    return min(max(number, -_INT64_MAX), _INT64_MAX)

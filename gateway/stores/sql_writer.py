@@ -1,0 +1,122 @@
+"""The thread that writes the ledger's rows to SQLite, batch by batch, and bears with a disk that does not take them."""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.errors import ConfigurationError
+from gateway.seldom import Seldom
+from gateway.stores.database import open_database
+from gateway.stores.rows import INSERT_ATTEMPT, INSERT_REQUEST, Rows
+
+BATCH_REQUESTS = 1000
+
+_log = logging.getLogger(__name__)
+# What is wrong with one row, not with the disk: it must not hold up the others.
+_BAD_ROW = (sqlite3.IntegrityError, sqlite3.ProgrammingError, OverflowError, UnicodeError)
+
+
+class SqlWriter:
+    """Rows wait here, at most ``capacity`` requests, until they are committed. Safe between threads.
+
+    After a failure the disk is left alone for ``retry_s`` and the same rows are tried again; once the writer is closing
+    there is one last try. ``dropped`` counts the requests whose rows are lost.
+    """
+
+    def __init__(self, path: Path, *, capacity: int, retry_s: float) -> None:
+        self._path = path
+        self._capacity = capacity
+        self._retry_s = retry_s
+        self._changed = threading.Condition()
+        self._waiting: list[Rows] = []
+        self._writing: list[Rows] = []
+        self._closing = False
+        self._connection: sqlite3.Connection | None = None
+        self._complain = Seldom(_log)
+        self._thread = threading.Thread(target=self._run, name="headrace-ledger-sql", daemon=True)
+        self.dropped = 0
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def put(self, rows: Sequence[Rows]) -> None:
+        """Takes rows; those beyond the capacity, and those that come after the closing, are dropped and counted."""
+        with self._changed:
+            room = 0 if self._closing else max(self._capacity - len(self._waiting) - len(self._writing), 0)
+            self._waiting.extend(rows[:room])
+            self._changed.notify_all()
+        self._lose(len(rows) - room, "its queue is full or closed")
+
+    def wait_until_written(self, timeout_s: float) -> bool:
+        """Whether everything that was put is on disk, after waiting for at most ``timeout_s``."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._writing, timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Writes what waits and stops the thread, which gets ``timeout_s``; idempotent."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            try:
+                self._write(batch)
+            except (sqlite3.Error, OSError, ConfigurationError) as error:
+                self._disconnect()
+                self._complain("the ledger cannot be written, %d requests wait: %s", len(batch), error)
+                if not self._rest():
+                    continue
+                self._lose(len(batch), "the disk does not take them")
+            with self._changed:
+                self._writing = []
+                self._changed.notify_all()
+        self._disconnect()
+
+    def _next_batch(self) -> list[Rows]:
+        """What failed last time, else what waits; empty when the writer is closing and nothing is left."""
+        with self._changed:
+            if not self._writing:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                self._writing = self._waiting[:BATCH_REQUESTS]
+                del self._waiting[:BATCH_REQUESTS]
+            return self._writing
+
+    def _rest(self) -> bool:
+        """Leaves the disk alone for a while; whether there is no further try."""
+        with self._changed:
+            was_closing = self._closing
+            self._changed.wait_for(lambda: self._closing, self._retry_s)
+            return was_closing
+
+    def _write(self, batch: Sequence[Rows]) -> None:
+        connection = self._connection = self._connection or open_database(self._path)
+        bad_rows = 0
+        connection.execute("BEGIN IMMEDIATE")
+        for rows in batch:
+            try:
+                seq = connection.execute(INSERT_REQUEST, rows.request).lastrowid
+                connection.executemany(INSERT_ATTEMPT, ((seq, *attempt) for attempt in rows.attempts))
+            except _BAD_ROW:
+                bad_rows += 1
+        connection.execute("COMMIT")
+        self._lose(bad_rows, "they are not as the tables want them")
+
+    def _disconnect(self) -> None:
+        """Closing rolls back what was not committed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _lose(self, requests: int, reason: str) -> None:
+        if requests > 0:
+            with self._changed:
+                self.dropped += requests
+            self._complain("the ledger lost the rows of %d requests: %s", requests, reason)
