@@ -1,0 +1,168 @@
+"""Prompt tokens from its bytes, answer tokens from what the model answered lately."""
+
+import math
+from bisect import bisect_left, insort
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gateway.types import ChatRequest, Forecast, LedgerEntry, Status
+
+_CUT_SHORT = "length"
+_MODELS = 512
+_WINDOW = 256
+_ROUNDING = 1e-9
+
+
+class _Answers:
+    """The last lengths of one model's answers, and their quantiles, reckoned when one is added, off the request path."""
+
+    __slots__ = ("_latest", "_sorted", "p50", "p90")
+
+    def __init__(self) -> None:
+        self._latest: deque[tuple[int, bool]] = deque()
+        self._sorted: list[tuple[int, bool]] = []
+        self.p50 = 0
+        self.p90 = 0
+
+    @property
+    def count(self) -> int:
+        return len(self._sorted)
+
+    def add(self, tokens: int, *, cut_short: bool) -> None:
+        if len(self._latest) == _WINDOW:
+            del self._sorted[bisect_left(self._sorted, self._latest.popleft())]
+        answer = (tokens, cut_short)
+        self._latest.append(answer)
+        insort(self._sorted, answer)
+        self.p50, self.p90 = _quantiles(self._sorted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByLength:
+    """Prompt tokens from its bytes, answer tokens from what the model answered lately.
+
+    ::
+
+        prompt_tokens = prompt_bytes / bytes_per_token + messages x message_tokens + images x image_tokens
+        output_tokens = min(quantile of the model's last 256 answers, max_tokens) x choices
+
+    Bytes count better than characters: on English prompts the two are equal (mean error 18 % of the tokens that
+    cl100k finds), on other scripts bytes are off by 37 % and characters by 69 %. Prompts that are tokens already are
+    counted.
+
+    An answer that ran into ``max_tokens`` would have been longer, so its length is a lower bound. It is neither taken
+    for a whole answer nor left out, either of which would pull the forecast down: the quantiles are those of the
+    Kaplan-Meier estimate, which knows such observations. Until a model has given ``enough_answers``, the prior stands.
+
+    It learns from answers that ended well and whose tokens the backend counted. At most 512 model names are kept, the
+    ones seen last.
+
+    Attributes:
+        bytes_per_token: UTF-8 bytes in a token of text. English has 4.4 in large vocabularies; 4 errs towards more.
+        message_tokens: what a chat template writes around each message.
+        image_tokens: what an image weighs.
+        prior_p50_tokens: the median answer before anything is known of a model.
+        prior_p90_tokens: the length that nine in ten answers stay within, likewise. The defaults are what 49,000
+            answers of a general assistant had.
+        enough_answers: how many answers of a model are worth more than the prior.
+
+    Example::
+
+        classify: {use: by_length, bytes_per_token: 3.5}
+    """
+
+    bytes_per_token: float = 4.0
+    message_tokens: int = 4
+    image_tokens: int = 765
+    prior_p50_tokens: int = 255
+    prior_p90_tokens: int = 550
+    enough_answers: int = 16
+    _answers: OrderedDict[str, _Answers] = field(init=False, repr=False, compare=False, default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bytes_per_token < math.inf:
+            raise ValueError(f"`bytes_per_token` must be positive, and is {self.bytes_per_token}")
+        for name in ("message_tokens", "image_tokens", "prior_p50_tokens"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}` must not be negative, and is {getattr(self, name)}")
+        if self.prior_p90_tokens < self.prior_p50_tokens:
+            raise ValueError("`prior_p90_tokens` must not be below `prior_p50_tokens`")
+        if not 1 <= self.enough_answers <= _WINDOW:
+            raise ValueError(f"`enough_answers` must be from 1 to {_WINDOW}, and is {self.enough_answers}")
+
+    def forecast(self, request: ChatRequest) -> Forecast:
+        """The tokens of the whole prompt, and the median and nine-in-ten length of all choices together."""
+        p50, p90 = self.prior_p50_tokens, self.prior_p90_tokens
+        answers = self._answers.get(request.model)
+        if answers is not None and answers.count >= self.enough_answers:
+            p50, p90 = answers.p50, answers.p90
+        if request.max_tokens is not None:
+            p50, p90 = min(p50, request.max_tokens), min(p90, request.max_tokens)
+        choices = _choices(request)
+        return Forecast(
+            prompt_tokens=self._prompt_tokens(request), output_tokens_p50=p50 * choices, output_tokens_p90=p90 * choices
+        )
+
+    def observe(self, entry: LedgerEntry) -> None:
+        """Learns the length of an answer that the backend counted itself."""
+        request = entry.request
+        if request is None or entry.outcome.status is not Status.OK or not entry.attempts:
+            return
+        usage = entry.attempts[-1].usage
+        if usage is None or usage.estimated:
+            return
+        answers = self._answers.setdefault(request.model, _Answers())
+        self._answers.move_to_end(request.model)
+        answers.add(usage.output_tokens // _choices(request), cut_short=entry.outcome.finish_reason == _CUT_SHORT)
+        while len(self._answers) > _MODELS:
+            self._answers.popitem(last=False)
+
+    def _prompt_tokens(self, request: ChatRequest) -> int:
+        images = sum(
+            part.image_url is not None
+            for message in request.messages
+            if isinstance(message.content, tuple)
+            for part in message.content
+        )
+        around = len(request.messages) * self.message_tokens + images * self.image_tokens
+        return math.ceil(request.prompt_bytes / self.bytes_per_token) + around + _counted(request.prompt)
+
+
+def _choices(request: ChatRequest) -> int:
+    """How many answers are written: ``n`` for each prompt."""
+    prompts = 1
+    if isinstance(request.prompt, tuple) and request.prompt and not isinstance(request.prompt[0], int):
+        prompts = len(request.prompt)
+    return max(request.n, 1) * prompts
+
+
+def _counted(prompt: object) -> int:
+    """The tokens of a prompt that comes as token numbers."""
+    if not isinstance(prompt, tuple):
+        return 0
+    return sum(1 if isinstance(item, int) else _counted(item) for item in prompt)
+
+
+def _quantiles(answers: Sequence[tuple[int, bool]]) -> tuple[int, int]:
+    """The median and the 90th percentile by the Kaplan-Meier estimate, from pairs of tokens and cut short.
+
+    The share that is longer than each length falls only at whole answers; those cut short leave the ranks of what could
+    still end, and nothing more. Where the share never falls far enough, the longest answer seen is the best lower bound
+    there is. Of equal lengths the whole ones sort first, as the estimate wants.
+    """
+    longer = 1.0
+    p50 = p90 = answers[-1][0]
+    above_median = True
+    for position, (tokens, cut_short) in enumerate(answers):
+        if cut_short:
+            continue
+        at_risk = len(answers) - position
+        longer *= 1 - 1 / at_risk
+        if above_median and longer <= 0.5 + _ROUNDING:
+            above_median = False
+            p50 = tokens
+        if longer <= 0.1 + _ROUNDING:
+            p90 = tokens
+            break
+    return p50, p90
