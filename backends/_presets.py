@@ -29,7 +29,7 @@ def presets() -> Mapping[str, Preset]:
     return MappingProxyType({name: _preset(**fields) for name, fields in yaml.safe_load(text).items()})
 
 
-def preset(name: str) -> Preset:
+def preset_named(name: str) -> Preset:
     """The preset of that name.
 
     Raises:

@@ -1,0 +1,81 @@
+"""The request headers that an operator adds, and the credentials: out of the environment, checked, known as secrets."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from gateway.errors import ConfigurationError
+
+HeaderValue = str | Mapping[Literal["env"], str]
+"""A header's value in YAML: the text itself, or ``{env: NAME}`` for a secret."""
+
+_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
+_OURS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Framing, negotiation and hops: a wrong one breaks every request in a way that is hard to see."""
+
+
+def check_headers(headers: Mapping[str, HeaderValue]) -> None:
+    """Refuses headers that are none, or that are ours to write.
+
+    Raises:
+        ValueError: with the header's name.
+    """
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name.lower()):
+            raise ValueError(f"`headers`: {name!r} is no header name")
+        if name.lower() in _OURS:
+            raise ValueError(f"`headers`: `{name}` is written by the gateway itself")
+        if isinstance(value, str) and not _VALUE.fullmatch(value):
+            raise ValueError(f"`headers`: the value of `{name}` holds characters that no header may have")
+
+
+def resolve_headers(
+    headers: Mapping[str, HeaderValue], *, api_key_env: str, secret: Callable[[str], str | None]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """The headers as they are sent, and the secrets in them.
+
+    Raises:
+        ConfigurationError: a variable is not set, or holds what no header may have. Its value is not told.
+    """
+    resolved: dict[str, str] = {}
+    secrets: set[str] = set()
+    for name, value in headers.items():
+        if isinstance(value, str):
+            resolved[name.lower()] = value
+        else:
+            resolved[name.lower()] = _from_environment(value["env"], secret)
+            secrets.add(resolved[name.lower()])
+    if api_key_env:
+        key = _from_environment(api_key_env, secret)
+        secrets.add(key)
+        resolved["authorization"] = f"Bearer {key}"
+    return resolved, frozenset(secrets)
+
+
+def _from_environment(name: str, secret: Callable[[str], str | None]) -> str:
+    value = (secret(name) or "").strip()  # a key out of a file often has a newline at its end
+    if not value:
+        raise ConfigurationError(
+            f"the environment variable {name} is not set", where="api_key_env", hint="it holds the upstream's key"
+        )
+    if not _VALUE.fullmatch(value):
+        raise ConfigurationError(f"the environment variable {name} holds characters that no header may have")
+    return value

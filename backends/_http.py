@@ -1,0 +1,167 @@
+"""What goes wrong over HTTP, mapped once: by the type of the exception, and by the status of the answer.
+
+Words for people never name a host, a URL or a key: of a broken connection the type is told, of an upstream's own error
+its message, redacted and bounded.
+"""
+
+import socket
+import ssl
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import httpx
+
+from gateway.errors import (
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamInvalid,
+    UpstreamRateLimited,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnauthorised,
+    UpstreamUnreachable,
+)
+from gateway.wire.openai_errors import read_error
+from gateway.wire.redaction import redact
+
+
+class UpstreamNotFound(UpstreamFailed):
+    """The backend has no such model, or no such path.
+
+    The route chose the backend and the policy file names the model, so it is no fault of the client's: another backend
+    may have it. Nor is it the backend's: it may well serve its other models and paths.
+    """
+
+    code = "upstream_not_found"
+    blames_backend = False
+
+
+class ConnectionsBusy(UpstreamUnreachable):
+    """All of our own connections to the backend are in use: ``max_connections`` is the limit, not the backend."""
+
+    code = "upstream_connections_busy"
+    blames_backend = False
+
+
+_BY_TYPE: tuple[tuple[type[httpx.TransportError], type[UpstreamError], str], ...] = (
+    (httpx.ConnectTimeout, UpstreamTimeout, "the upstream took too long to connect"),
+    (httpx.PoolTimeout, ConnectionsBusy, "all connections to the upstream are in use"),
+    (httpx.TimeoutException, UpstreamTimeout, "the upstream took too long"),
+    (httpx.ConnectError, UpstreamUnreachable, "no connection to the upstream"),
+    (httpx.ProxyError, UpstreamUnreachable, "the proxy gave no connection to the upstream"),
+    (httpx.ProtocolError, UpstreamUnreachable, "the upstream closed or broke the connection without an answer"),
+    (httpx.TransportError, UpstreamUnreachable, "the connection to the upstream broke without an answer"),
+)
+"""The first row that fits: the most specific types come first, and the last fits all."""
+
+_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
+    (socket.gaierror, "its name does not resolve"),
+    (ssl.SSLCertVerificationError, "its certificate is not trusted"),
+    (ssl.SSLError, "TLS failed"),
+    (ConnectionRefusedError, "connection refused"),
+    (ConnectionResetError, "connection reset"),
+    (OSError, "network error"),
+)
+
+
+def from_transport(error: httpx.TransportError) -> UpstreamError:
+    """The error of our tree for a connection that gave no answer."""
+    for foreign, ours, words in _BY_TYPE:
+        if isinstance(error, foreign):
+            reason = _reason(error)
+            return ours(f"{words}: {reason}" if reason else words)
+    raise AssertionError(error)  # the last row fits every TransportError
+
+
+def _reason(error: BaseException) -> str:
+    """The most telling cause in the chain, by type: its text may name hosts."""
+    chain = tuple(_chain(error))
+    return next((words for cause, words in _CAUSES if any(isinstance(link, cause) for link in chain)), "")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An answer that is no success: its status, as much of its body as was read, and the wait that it asks for."""
+
+    status: int
+    body: bytes
+    retry_after_s: float | None
+
+
+_BY_STATUS: Mapping[int, type[UpstreamError]] = {
+    HTTPStatus.UNAUTHORIZED: UpstreamUnauthorised,
+    HTTPStatus.PAYMENT_REQUIRED: UpstreamUnauthorised,
+    HTTPStatus.FORBIDDEN: UpstreamUnauthorised,
+    HTTPStatus.NOT_FOUND: UpstreamNotFound,
+    HTTPStatus.METHOD_NOT_ALLOWED: UpstreamNotFound,
+    HTTPStatus.GONE: UpstreamNotFound,
+    HTTPStatus.PROXY_AUTHENTICATION_REQUIRED: UpstreamUnreachable,
+    HTTPStatus.REQUEST_TIMEOUT: UpstreamTimeout,
+    HTTPStatus.TOO_MANY_REQUESTS: UpstreamRateLimited,
+    HTTPStatus.GATEWAY_TIMEOUT: UpstreamTimeout,
+}
+
+_OUT_OF_FUNDS = frozenset(
+    {
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "billing_hard_limit_reached",
+    }
+)
+"""Types and codes of a 429 that no waiting cures: https://platform.openai.com/docs/guides/error-codes."""
+
+
+def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
+    """The error of our tree for an answer that is no success.
+
+    ==================  =====================================================================================
+    401, 402, 403       ``UpstreamUnauthorised``; the upstream's words are dropped, since they may quote our key
+    404, 405, 410       ``UpstreamNotFound``
+    408, 504            ``UpstreamTimeout``
+    429                 ``UpstreamRateLimited``; ``UpstreamUnauthorised`` where the account is out of funds
+    every other 4xx     ``UpstreamRefused`` with the same status: the backend blames the request
+    5xx, 529 too        ``UpstreamFailed``
+    1xx, 3xx, the rest  ``UpstreamInvalid``
+    ==================  =====================================================================================
+    """
+    status, body = refusal.status, refusal.body
+    for secret in secrets:  # before the message is cut to length, or half a key could be left at its end
+        body = body.replace(secret.encode(), b"")
+    message, kind, code, param = (None if words is None else redact(words, secrets) for words in read_error(body))
+    cls = _class_of(status, {kind, code})
+    words = f"the upstream answered {status}"
+    if cls is UpstreamUnauthorised:
+        words = f"the upstream refused our account ({status})"
+    elif cls is UpstreamInvalid:
+        words = f"the upstream answered {status}, which is no answer; redirects are not followed"
+    elif message:
+        words = message if cls is UpstreamRefused else f"{words}: {message}"
+    details = {
+        "upstream_status": status,
+        "retry_after_s": refusal.retry_after_s,
+        "upstream_type": kind,
+        "upstream_code": code,
+    }
+    if cls is UpstreamRefused:
+        return UpstreamRefused(words, http_status=status, param=param, **details)
+    return cls(words, **details)  # type: ignore[arg-type]  # the names are the parent's
+
+
+def _class_of(status: int, words: set[str | None]) -> type[UpstreamError]:
+    if status == HTTPStatus.TOO_MANY_REQUESTS and words & _OUT_OF_FUNDS:
+        return UpstreamUnauthorised
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return UpstreamRefused
+    return UpstreamFailed if HTTPStatus.INTERNAL_SERVER_ERROR <= status < 600 else UpstreamInvalid  # noqa: PLR2004  # HTTP's own end

@@ -1,0 +1,179 @@
+"""A backend that makes up its answers: for tests, demos and dry runs, where no model is wanted."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from backends._faults import Fault
+from backends._http import Refusal, from_refusal
+from backends._made_up import Cutter, MadeUp, UsageAt, spoiled, words_of
+from backends._models import Models, listed
+from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
+from gateway.ports import BackendFacts, Sink, Surroundings
+from gateway.types import Call, Finish, Operation, Usage
+from gateway.wire.openai_errors import error_body
+
+_BYTES_PER_TOKEN = 4
+
+
+@dataclass(slots=True)
+class _Calls:
+    """What the fake remembers of its calls."""
+
+    name: str = ""
+    world: Surroundings | None = None
+    opened: int = 0
+    closed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fake:
+    """Answers with a fixed text, in real wire bytes, at a given pace and with scripted faults.
+
+    One token is one word of ``text``. Prompt tokens are counted as a quarter of the prompt's bytes. ``max_tokens`` and
+    ``n`` are obeyed; of everything else in the request nothing changes the answer.
+
+    Example::
+
+        backends:
+          slow:
+            use: fake
+            text: The quick brown fox jumps over the lazy dog.
+            first_token_s: 0.3
+            seconds_per_token: 0.05
+            models: {fox: {context_tokens: 8192, price: {input_usd_per_mtok: 1, output_usd_per_mtok: 4}}}
+          moody:
+            use: fake
+            fail: [null, {kind: status, status: 429, retry_after_s: 2}, {kind: cut, after_chunks: 3}]
+            repeat: true
+
+    Attributes:
+        text: The answer.
+        tokens: Its length; the words of ``text`` begin anew until it is reached. Left out: as long as ``text``.
+        first_token_s: From the request to the first byte.
+        seconds_per_token: Between tokens.
+        chunk_bytes: Re-cuts the stream into pieces of this size, across events and characters; 0 for one event a piece.
+        usage: Whether the answer says its token counts: ``given`` after all choices, ``in_last_chunk`` together with
+            the last finish reason, as some providers do, or ``missing``.
+        fail: What goes wrong in the first call, the second and so on; ``null`` for nothing.
+        repeat: Whether ``fail`` begins anew after its end; otherwise all is well from there on.
+        models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
+        operations: ``chat``, ``completion`` or both.
+        concurrency: How many requests it says it serves at once.
+    """
+
+    text: str = "This answer is made up."
+    tokens: int | None = None
+    first_token_s: float = 0.0
+    seconds_per_token: float = 0.0
+    chunk_bytes: int = 0
+    usage: UsageAt = "given"
+    fail: tuple[Fault | None, ...] = ()
+    repeat: bool = False
+    models: Models = ("fake",)
+    operations: frozenset[Operation] = frozenset(Operation)
+    concurrency: int | None = None
+    _calls: _Calls = field(init=False, repr=False, compare=False, default_factory=_Calls)
+
+    def __post_init__(self) -> None:
+        for name in ("first_token_s", "seconds_per_token", "chunk_bytes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}` must not be negative")
+        if not self.text.split():
+            raise ValueError("`text` must have a word")
+        if self.tokens is not None and self.tokens < 1:
+            raise ValueError("`tokens` must be at least 1")
+        listed(self.models)
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that were begun, ever."""
+        return self._calls.opened
+
+    @property
+    def closed_calls(self) -> int:
+        """Calls that are over, however they ended; those that were cancelled too."""
+        return self._calls.closed
+
+    async def start(self, name: str, world: Surroundings) -> None:
+        """See ``Backend.start``."""
+        self._calls.name, self._calls.world = name, world
+
+    async def send(self, call: Call, sink: Sink) -> Finish:
+        """See ``Backend.send``."""
+        fault = self._fault(self._calls.opened)
+        self._calls.opened += 1
+        try:
+            return await self._send(call, sink, fault)
+        except UpstreamError as error:
+            error.backend = error.backend or self._calls.name
+            raise
+        finally:
+            self._calls.closed += 1
+
+    def facts(self) -> BackendFacts:
+        """See ``Backend.facts``."""
+        return self._facts
+
+    async def close(self) -> None:
+        """See ``Backend.close``."""
+        self._calls.world = None
+
+    async def _send(self, call: Call, sink: Sink, fault: Fault | None) -> Finish:
+        world, kind = self._calls.world, fault.kind if fault else None
+        if world is None:
+            raise UpstreamUnreachable("the backend is closed")
+        if kind == "refuse":
+            raise UpstreamUnreachable("no connection to the upstream: connection refused")
+        await self._wait(world, self.first_token_s)
+        if kind == "hang":
+            await asyncio.Event().wait()
+        if fault and kind == "status":
+            body = error_body(UpstreamFailed("this error is made up"))
+            raise from_refusal(Refusal(status=fault.status, body=body, retry_after_s=fault.retry_after_s), ())
+        streamed = call.request.stream
+        sink.begin(streamed=streamed)
+        answer, cutter = self._answer(call, int(world.clock.unix_s())), Cutter(self.chunk_bytes)
+        pieces = answer.events() if streamed else answer.halves()
+        for number, piece in enumerate(spoiled(pieces, fault, streamed=streamed)):
+            await self._wait(world, self.seconds_per_token if number else 0)
+            for cut in cutter.feed(piece):
+                await sink.push(cut)
+        for cut in cutter.rest():
+            await sink.push(cut)
+        if kind == "stall":
+            await asyncio.Event().wait()
+        if kind == "reset" and not streamed:
+            raise UpstreamTruncated("the connection broke in the middle of the answer")
+        return await sink.end()
+
+    def _answer(self, call: Call, created_unix_s: int) -> MadeUp:
+        request = call.request
+        wanted = self.tokens or len(self.text.split())
+        allowed = wanted if request.max_tokens is None else max(min(wanted, request.max_tokens), 1)
+        return MadeUp(
+            operation=request.arrival.operation,
+            id=f"fake-{request.arrival.id}",
+            model=call.model,
+            created_unix_s=created_unix_s,
+            words=words_of(self.text, allowed),
+            reason="stop" if allowed == wanted else "length",
+            n=request.n,
+            usage=Usage(
+                prompt_tokens=max(request.prompt_bytes // _BYTES_PER_TOKEN, 1), output_tokens=allowed * request.n
+            ),
+            usage_at=self.usage,
+        )
+
+    async def _wait(self, world: Surroundings, seconds: float) -> None:
+        if seconds > 0:
+            await world.clock.sleep(seconds)
+
+    def _fault(self, number: int) -> Fault | None:
+        if not self.fail or (number >= len(self.fail) and not self.repeat):
+            return None
+        return self.fail[number % len(self.fail)]
+
+    @cached_property
+    def _facts(self) -> BackendFacts:
+        return BackendFacts(models=listed(self.models), operations=self.operations, concurrency=self.concurrency)
