@@ -12,11 +12,10 @@ sent the same text, and a cache is never taken for another model's.
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
-from gateway.conversation import Message, Part
+from gateway.conversation import Message, Part, Prompt
 from gateway.types import ChatRequest
 
 CHUNK_BYTES = 2048
@@ -138,20 +137,20 @@ def _layout(request: ChatRequest) -> Iterator[bytes]:
         return
     tools = request.raw.get("tools")
     if tools is not None:
-        yield bytes(tools)
+        yield _FIELD + bytes(tools)
     for message in request.messages:
         yield from _message(message)
 
 
-def _prompt(prompt: Any) -> Iterator[bytes]:
+def _prompt(prompt: Prompt) -> Iterator[bytes]:
     if isinstance(prompt, str):
         yield _utf8(prompt)
-        return
-    for item in prompt:
-        if isinstance(item, int):
-            yield b"%d " % item
-        else:
-            yield from _prompt(item)
+    elif prompt and isinstance(prompt[0], int):
+        yield _FIELD  # else the tokens 1 2 would be the text "1 2"
+        yield from (b"%d " % token for token in prompt)
+    else:
+        for one in prompt:
+            yield from _prompt(one)  # type: ignore[arg-type]  # what is not flat holds texts or lists of tokens
             yield _TURN
 
 

@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 
 
 class _Answers:
-    """The last lengths of one model's answers, and their quantiles, reckoned when one is added, off the request path."""
+    """The last lengths of one model's answers, and their quantiles, reckoned as one is added: off the request path."""
 
     __slots__ = ("_latest", "_sorted", "p50", "p90")
 
