@@ -73,6 +73,11 @@ class Door:
         return arrival, refusal
 
 
+def new_request_id() -> str:
+    """A name for a request, unlikely enough to be given twice."""
+    return f"req_{random.getrandbits(96):024x}"  # a name, not a secret
+
+
 def _offered_keys(headers: RawHeaders) -> Iterator[bytes]:
     for name, value in headers:
         if name == b"authorization":

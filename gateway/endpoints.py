@@ -63,6 +63,7 @@ class AsgiExchange:
         self.gone = False
         self.started = False
         self.streaming = False
+        self._finished = False
         self._receive = receive
         self._send = send
         self._max_body_bytes = max_body_bytes
@@ -92,7 +93,7 @@ class AsgiExchange:
 
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """See ``Exchange.answer``."""
-        self.started = True
+        self.started = self._finished = True
         complete = [*headers, (b"content-length", b"%d" % len(body))]
         await self._send({"type": "http.response.start", "status": status, "headers": complete})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
@@ -109,6 +110,7 @@ class AsgiExchange:
     async def close(self) -> None:
         """See ``Exchange.close``."""
         self.streaming = False
+        self._finished = True
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def stop_watching(self) -> None:
@@ -125,6 +127,7 @@ class AsgiExchange:
     async def _notice_hang_up(self, serving: asyncio.Task[Any] | None) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.gone = True
-        if serving is not None:
+        # The server says the same when the answer is out; whoever leaves then has missed nothing.
+        if serving is not None and not self._finished:
+            self.gone = True
             serving.cancel()

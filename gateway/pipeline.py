@@ -15,7 +15,7 @@ from gateway.journal import Journal
 from gateway.ports import Ledger
 from gateway.route import Route
 from gateway.trial import Bench, Trial
-from gateway.types import ChatRequest, Context, Outcome, Status
+from gateway.types import ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.world import World
@@ -70,11 +70,8 @@ class Pipeline:
                 journal.forecast = route.classifier.forecast(request)
                 ctx = Context(request=request, forecast=journal.forecast, worth=route.worth)
                 async with route.admitter.admit(ctx):
-                    candidates = self._bench.fleet.snapshot(route, ctx, rules.world.backends)
-                    decision = journal.decision = decide(route, ctx, candidates)
-                    if not decision.order:
-                        raise refusal(route, decision)
-                    await self._attempt(rules.world, route, ctx, journal, exchange)
+                    decision = journal.decision = self._decide(rules.world, route, ctx)
+                    await self._attempt(rules.world, decision, route, ctx, journal, exchange)
             except asyncio.CancelledError:
                 journal.outcome = await self._cancelled(exchange, journal)
             except HeadraceError as error:
@@ -85,6 +82,11 @@ class Pipeline:
                 journal.outcome = await self._tell(exchange, journal, HeadraceError("something broke on our side"))
             finally:
                 self._ledger.record(journal.close(self._bench.clock.now_s()))
+
+    async def settled(self) -> None:
+        """Returns when all requests that run now have ended, whatever comes after them."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
 
     async def drain(self, limit_s: float) -> None:
         """Takes nothing new, lets running answers finish for ``limit_s``, then ends the rest with an error."""
@@ -105,12 +107,16 @@ class Pipeline:
         body = await exchange.body()
         return FORMATS[exchange.operation].read(journal.arrival, body, self._limits)
 
-    async def _attempt(self, world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange) -> None:
+    def _decide(self, world: World, route: Route, ctx: Context) -> Decision:
+        return decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
+
+    async def _attempt(
+        self, world: World, decision: Decision, route: Route, ctx: Context, journal: Journal, exchange: Exchange
+    ) -> None:
         """The failover loop: the only place where a request is tried again, and only while nothing was visible."""
         deadline_s = asyncio.get_running_loop().time() + route.patience.total_s
-        order = journal.decision.order if journal.decision else ()
         failure: HeadraceError | None = None
-        for number, bill in enumerate(order[: route.attempts], start=1):
+        for number, bill in enumerate(decision.order[: route.attempts], start=1):
             trial = Trial(
                 self._bench,
                 ctx=ctx,
@@ -132,7 +138,7 @@ class Pipeline:
                 return
             finally:
                 journal.attempts.extend(trial.attempts)
-        raise failure or HeadraceError("nothing was attempted")
+        raise failure or refusal(route, decision)
 
     async def _cancelled(self, exchange: Exchange, journal: Journal) -> Outcome:
         """A cancellation is a hang-up, or the end of a drain; its own words are still to be said then."""

@@ -6,7 +6,7 @@ Which plugins stand behind a name is not decided here: a step is kept as it was 
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -80,6 +80,22 @@ class PolicyFile(BaseModel):
     routes: dict[Name, RouteSpec] = {}
     tenants: dict[Name, TenantSpec] = {}
     defaults: Steps = Steps()
+
+    def secret_names(self) -> tuple[str, ...]:
+        """The environment variables that the backends name: the values of ``api_key_env``, ``env`` and the like."""
+        return tuple(dict.fromkeys(_secret_names(self.backends)))
+
+
+def _secret_names(tree: Any) -> Iterator[str]:
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            if isinstance(value, str) and (key == "env" or str(key).endswith("_env")):
+                yield value
+            else:
+                yield from _secret_names(value)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _secret_names(item)
 
 
 class _StrictLoader(yaml.SafeLoader):

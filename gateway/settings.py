@@ -64,11 +64,9 @@ class Settings(BaseSettings):
         return os.environ.get(name) or None
 
     @staticmethod
-    def telemetry_wanted() -> bool:
-        """Whether OpenTelemetry's own variables ask for an exporter."""
-        if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-            return False
-        return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT") for part in ("", "TRACES_"))
+    def otel_variables() -> dict[str, str]:
+        """OpenTelemetry's own variables, which keep the names that its specification gives them."""
+        return {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
 
 
 def read_settings(**overrides: object) -> Settings:

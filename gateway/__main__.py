@@ -1,0 +1,54 @@
+"""The ``headrace`` command. Each subcommand is a module of ``gateway.commands``, or an entry point of its own."""
+
+import argparse
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+
+from gateway.errors import ConfigurationError
+from gateway.settings import read_settings
+
+_COMMANDS = {
+    "serve": "run the gateway",
+    "check": "check a policy file",
+    "explain": "show what a policy would do with a request, and why",
+    "plugins": "list the plugins, or describe one",
+}
+
+_ENTRY_POINTS = "headrace.commands"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code: 0 fine, 1 wrong configuration, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    outside = {entry.name: entry for entry in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
+    try:
+        if arguments and arguments[0] in outside:
+            return int(outside[arguments[0]].load()(arguments[1:], model_dir=read_settings().model_dir))
+        parsed = _parser(outside).parse_args(arguments)
+        return int(_module(parsed.command).run(parsed))
+    except ConfigurationError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser(outside: Iterable[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="headrace", description="A serving gateway for language models.")
+    parser.add_argument("--version", action="version", version=f"headrace {importlib.metadata.version('headrace')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in _COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        _module(name).add_arguments(command)
+    for name in outside:
+        commands.add_parser(name, help="see its own --help")
+    return parser
+
+
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"gateway.commands.{command}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

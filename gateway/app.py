@@ -1,0 +1,221 @@
+"""The composition root: settings and a policy file become a running gateway. The only place that constructs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from gateway.clock import SystemClock
+from gateway.door import Door
+from gateway.endpoints import Endpoints
+from gateway.errors import ConfigurationError
+from gateway.fleet import Fleet
+from gateway.label_names import LabelNames
+from gateway.ledger import EntryLedger, EntrySink
+from gateway.live_gauges import BackendState, Live
+from gateway.metrics import Metrics
+from gateway.pipeline import Pipeline, Rules
+from gateway.policy_file import PolicyFile, parse_policy, read_policy
+from gateway.ports import Backend, Clock, Surroundings
+from gateway.settings import Settings
+from gateway.sink import AnswerBounds
+from gateway.site import Front, Outlook, Readiness, build_site
+from gateway.stores.memory import MemoryShared
+from gateway.stores.sql import SqlLedger
+from gateway.telemetry import open_spans
+from gateway.trial import Bench
+from gateway.wire.format import BodyLimits
+from gateway.world import World, build_world
+
+LEDGER_FILE = "ledger.sqlite3"
+DEFAULT_POLICY = Path(__file__).with_name("default_policy.yaml")
+
+_log = logging.getLogger(__name__)
+
+
+class Gateway:
+    """A gateway as one process runs it. ``asgi`` is its application; its lifespan starts and stops everything.
+
+    Raises:
+        ConfigurationError: the policy file or an ``OTEL_*`` variable is wrong; nothing has been started then.
+    """
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._reloading = asyncio.Lock()
+        self._retiring: set[asyncio.Task[None]] = set()
+        policy = self._read_policy()
+        self._secret_names = policy.secret_names()
+        world = build_world(policy, file=str(settings.policy or DEFAULT_POLICY))
+        self._fleet = Fleet(clock=self._clock, shared=MemoryShared(self._clock))
+        self._rows = SqlLedger(settings.state_dir / LEDGER_FILE) if settings.ledger == "sqlite" else None
+        self._metrics = Metrics(_label_names(world), self._live())
+        spans = open_spans(settings.otel_variables())
+        sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows) if sink is not None]
+        self._ledger = EntryLedger(world.observers(), sinks)
+        self.pipeline = Pipeline(
+            self._rules(world),
+            bench=Bench(
+                fleet=self._fleet,
+                clock=self._clock,
+                bounds=AnswerBounds(
+                    max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes
+                ),
+            ),
+            ledger=self._ledger,
+            limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
+        )
+        self.asgi: ASGIApp = self._front()
+
+    @property
+    def world(self) -> World:
+        """The world as it is now."""
+        return self.pipeline.rules.world
+
+    @property
+    def locked(self) -> bool:
+        """Whether clients need a key."""
+        return self.pipeline.rules.door.locked
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values that must never be written anywhere."""
+        return tuple(value for name in self._secret_names if (value := self._settings.secret(name)) is not None)
+
+    def readiness(self) -> Readiness:
+        """Ready while at least one backend takes requests and nothing drains."""
+        reasons = {name: backend.facts().down or "up" for name, backend in self.world.backends.items()}
+        return Readiness(ready=not self.pipeline.draining and "up" in reasons.values(), reasons=reasons)
+
+    async def start(self) -> None:
+        """Opens the ledger and starts every backend; they become ready in their own time."""
+        if self._rows is not None:
+            self._rows.start()
+        self._ledger.start()
+        for name, backend in self.world.backends.items():
+            await backend.start(name, self._surroundings())
+
+    async def close(self) -> None:
+        """Ends what still runs, closes the backends and drains the ledger."""
+        await self.pipeline.drain(0)
+        for task in tuple(self._retiring):
+            task.cancel()
+        for backend in self.world.backends.values():
+            await backend.close()
+        await self._ledger.close()
+
+    async def reload(self) -> None:
+        """Builds the world of the policy file anew and swaps it in; a bad file keeps the old world and says so."""
+        async with self._reloading:
+            old = self.world
+            try:
+                new = build_world(self._read_policy(), file=str(self._settings.policy or DEFAULT_POLICY), old=old)
+                _check_bind(self._settings, locked=bool(new.keys))
+            except ConfigurationError as error:
+                _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
+                return
+            kept = {id(backend) for backend in old.backends.values()}
+            for name, backend in new.backends.items():
+                if id(backend) not in kept:
+                    await backend.start(name, self._surroundings())
+            self.pipeline.rules = self._rules(new)
+            self._ledger.observe_with(new.observers())
+            self._metrics.rename(_label_names(new))
+            in_use = {id(backend) for backend in new.backends.values()}
+            gone = [backend for backend in old.backends.values() if id(backend) not in in_use]
+            self._retire(gone)
+            _log.info("the policy file was reloaded")
+
+    def check_bind(self) -> None:
+        """Refuses to be reachable from elsewhere without keys.
+
+        Raises:
+            ConfigurationError: the address is not a loopback one and no tenant has a key.
+        """
+        _check_bind(self._settings, locked=self.locked)
+
+    def _read_policy(self) -> PolicyFile:
+        path = self._settings.policy
+        if path is not None:
+            return read_policy(path)
+        return parse_policy(DEFAULT_POLICY.read_text(encoding="utf-8"), file=str(DEFAULT_POLICY))
+
+    def _rules(self, world: World) -> Rules:
+        return Rules(world, Door(world.keys, max_header_bytes=self._settings.max_header_bytes, clock=self._clock))
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(clock=self._clock, secret=self._settings.secret, model_dir=self._settings.model_dir)
+
+    def _front(self) -> ASGIApp:
+        @asynccontextmanager
+        async def lifespan(_: object) -> AsyncIterator[None]:
+            await self.start()
+            try:
+                yield
+            finally:
+                await self.close()
+
+        outlook = Outlook(
+            world=lambda: self.world,
+            door=lambda: self.pipeline.rules.door,
+            readiness=self.readiness,
+            metrics=self._render_metrics,
+            started_unix_s=int(self._clock.unix_s()),
+        )
+        inference = Endpoints(
+            self.pipeline,
+            max_body_bytes=self._settings.max_body_bytes,
+            body_timeout_s=self._settings.body_timeout_s,
+        )
+        return Front(inference, build_site(outlook, lifespan=lifespan), outlook.door)
+
+    def _render_metrics(self, accept: str) -> tuple[bytes, str]:
+        self._ledger.flush()
+        return self._metrics.render(accept)
+
+    def _live(self) -> Live:
+        return Live(
+            in_flight=lambda: self.pipeline.running,
+            queued=lambda: sum(getattr(admitter, "waiting", 0) for admitter in self.world.admitters().values()),
+            backends=lambda: [
+                BackendState(name=name, up=backend.facts().down is None, in_flight=self._fleet.in_flight[name])
+                for name, backend in self.world.backends.items()
+            ],
+            dropped=lambda: {
+                "handed_over": self._ledger.dropped,
+                "rows": self._rows.dropped if self._rows else 0,
+            },
+            observer_failures=lambda: self._ledger.observer_failures,
+        )
+
+    def _retire(self, backends: list[Backend]) -> None:
+        """Closes backends that the new world does not have, once the requests that may use them have ended."""
+
+        async def close_when_settled() -> None:
+            await self.pipeline.settled()
+            for backend in backends:
+                await backend.close()
+
+        if backends:
+            task = asyncio.create_task(close_when_settled(), name="headrace-retire")
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+
+def _label_names(world: World) -> LabelNames:
+    return LabelNames(
+        routes=frozenset(route.name for route in world.routes),
+        models={name: frozenset(backend.facts().models) for name, backend in world.backends.items()},
+    )
+
+
+def _check_bind(settings: Settings, *, locked: bool) -> None:
+    if not locked and settings.host not in {"127.0.0.1", "::1", "localhost"}:
+        raise ConfigurationError(
+            f"{settings.host} can be reached from elsewhere, and no tenant has a key",
+            where="HEADRACE_HOST",
+            hint="add `tenants:` with keys to the policy file, or bind to 127.0.0.1",
+        )

@@ -1,0 +1,16 @@
+"""A world that is read and never started, for commands that only look."""
+
+from pathlib import Path
+
+from gateway.policy_file import PolicyFile, read_policy
+from gateway.world import World, build_world
+
+
+def read_world(path: Path) -> tuple[PolicyFile, World]:
+    """The policy file and its world.
+
+    Raises:
+        ConfigurationError: as ``serve`` would.
+    """
+    policy = read_policy(path)
+    return policy, build_world(policy, file=str(path))

@@ -1,0 +1,100 @@
+"""``headrace serve``: runs the gateway until it is told to stop.
+
+SIGTERM or SIGINT: not ready at once, nothing new, running answers finish or are ended with an error event when
+``HEADRACE_DRAIN_S`` is over, then exit 0. A second one ends it now. SIGHUP reloads the policy file.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+
+from gateway import logs
+from gateway.app import Gateway
+from gateway.ownership import check_ownership
+from gateway.settings import Settings, event_loop, read_settings
+
+_log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own options; each goes before its environment variable."""
+    parser.add_argument("policy", nargs="?", type=Path, help="policy file (default: the embedded model alone)")
+    parser.add_argument("--host", help="address to bind (HEADRACE_HOST)")
+    parser.add_argument("--port", type=int, help="port to bind (HEADRACE_PORT)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves, and returns the exit code."""
+    check_ownership()
+    settings = read_settings(policy=arguments.policy, host=arguments.host, port=arguments.port)
+    gateway = Gateway(settings)
+    logs.configure(
+        sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=gateway.secrets()
+    )
+    gateway.check_bind()
+    server = _Server(gateway, settings)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    return 0 if server.started else 3
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn that drains before it stops listening, so that probes and late clients get an answer meanwhile."""
+
+    def __init__(self, gateway: Gateway, settings: Settings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                gateway.asgi,
+                host=settings.host,
+                port=settings.port,
+                loop=event_loop(),
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                proxy_headers=False,
+                server_header=False,
+                access_log=False,
+                log_config=None,
+                timeout_keep_alive=settings.keep_alive_s,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        self._gateway = gateway
+        self._settings = settings
+        self._draining: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Takes the signals on the loop; uvicorn's own way stops listening at once and exits with the signal."""
+        loop = asyncio.get_running_loop()
+        handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop}
+        if sys.platform != "win32":
+            handlers[signal.SIGHUP] = self._reload
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        if self._draining is None:
+            _log.info("draining for up to %g s", self._settings.drain_s)
+            self._draining = asyncio.create_task(self._drain(), name="headrace-drain")
+        else:
+            self.should_exit = self.force_exit = True
+
+    async def _drain(self) -> None:
+        await self._gateway.pipeline.drain(self._settings.drain_s)
+        self.should_exit = True
+
+    def _reload(self) -> None:
+        self._reloading = asyncio.create_task(self._gateway.reload(), name="headrace-reload")

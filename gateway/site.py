@@ -1,0 +1,140 @@
+"""Everything that is not inference: models, health, metrics; and the front that every request comes through."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.answer_headers import error_headers
+from gateway.door import Door, new_request_id
+from gateway.endpoints import OPERATIONS
+from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound
+from gateway.wire.openai_errors import error_body
+from gateway.world import World
+
+PROBES = frozenset({"/", "/healthz", "/readyz"})
+"""What answers without a key: load balancers and orchestrators have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether new work is welcome, and what each backend says."""
+
+    ready: bool
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What the site shows, asked for at each request since a reload may replace it."""
+
+    world: Callable[[], World]
+    door: Callable[[], Door]
+    readiness: Callable[[], Readiness]
+    metrics: Callable[[str], tuple[bytes, str]]
+    started_unix_s: int
+
+
+class Front:
+    """The ASGI application: inference by an exact path, everything else by Starlette, all behind the door."""
+
+    def __init__(self, inference: ASGIApp, site: ASGIApp, door: Callable[[], Door]) -> None:
+        self._inference = inference
+        self._site = site
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Dispatches. The inference routes check the key themselves, so that a refusal is on the ledger too."""
+        if scope["type"] != "http":
+            await self._site(scope, receive, send)
+        elif scope["path"] in OPERATIONS and scope["method"] == "POST":
+            await self._inference(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["path"] not in PROBES:
+                self._door().tenant(scope["headers"])
+            if scope["path"] in OPERATIONS:
+                raise MethodNotAllowed("this route takes POST")
+        except ClientError as error:
+            await _error_response(error)(scope, receive, send)
+        else:
+            await self._site(scope, receive, send)
+
+
+def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
+    """The Starlette application of the routes that are not inference."""
+
+    async def home(_: Request) -> Response:
+        return _json({"name": "headrace", "docs": "/v1/models lists what can be asked for"})
+
+    async def healthz(_: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        state = outlook.readiness()
+        return _json({"ready": state.ready, "backends": state.reasons}, status=200 if state.ready else 503)
+
+    async def metrics(request: Request) -> Response:
+        body, content_type = outlook.metrics(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
+
+    async def models(_: Request) -> Response:
+        world = outlook.world()
+        cards = [_model_card(world, model, outlook.started_unix_s) for model in world.models()]
+        return _json({"object": "list", "data": cards})
+
+    async def model(request: Request) -> Response:
+        name, world = request.path_params["model"], outlook.world()
+        if name not in world.models():
+            raise ModelNotFound("there is no such model; GET /v1/models lists those there are", param="model")
+        return _json(_model_card(world, name, outlook.started_unix_s))
+
+    routes = [
+        Route("/", home),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", metrics),
+        Route("/v1/models", models),
+        Route("/v1/models/{model:path}", model),
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def _model_card(world: World, model: str, created_unix_s: int) -> dict[str, Any]:
+    return {"id": model, "object": "model", "created": created_unix_s, "owned_by": world.owner(model)}
+
+
+def _json(content: Any, *, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status_code=status, media_type="application/json")
+
+
+async def _framework_error(_: Request, error: HTTPException) -> Response:
+    """What Starlette found out by itself, in our envelope."""
+    if error.status_code == 405:  # noqa: PLR2004  # the router's own
+        return _error_response(MethodNotAllowed("this route does not take this method"))
+    return _error_response(NotFound("there is no such route"))
+
+
+async def _own_error(_: Request, error: HeadraceError) -> Response:
+    return _error_response(error)
+
+
+async def _bug(_: Request, __: Exception) -> Response:
+    return _error_response(HeadraceError("something broke on our side"))
+
+
+def _error_response(error: HeadraceError) -> Response:
+    response = Response(error_body(error), status_code=error.http_status)
+    response.raw_headers += error_headers(new_request_id(), error, attempts=0)
+    return response
