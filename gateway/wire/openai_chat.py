@@ -1,0 +1,146 @@
+"""OpenAI's ``POST /v1/chat/completions``."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw
+
+from gateway.conversation import Message
+from gateway.errors import InvalidRequest
+from gateway.types import Arrival, ChatRequest
+from gateway.wire.format import BodyLimits
+from gateway.wire.json_body import decode, skim
+from gateway.wire.openai_fields import Count, Fields, Name, SharedFields, text_bytes
+from gateway.wire.transport_fields import refuse_transport_fields
+
+_PART_NEEDS = {"image_url": "vision", "input_audio": "audio", "file": "file"}
+_FORMAT_NEEDS = {"json_object": "json_mode", "json_schema": "json_schema"}
+
+
+class _Function(msgspec.Struct):
+    name: Name
+    description: str | None = None
+    parameters: Fields | None = None
+    strict: bool | None = None
+
+
+class _Tool(msgspec.Struct):
+    type: Name
+    function: _Function | None = None
+
+
+class _ResponseFormat(msgspec.Struct):
+    type: Name
+    json_schema: Fields | None = None
+
+
+class _Chat(SharedFields, kw_only=True):
+    messages: tuple[Message, ...]
+    max_completion_tokens: Count | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: str | Fields | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[_Function] | None = None
+    function_call: str | Fields | None = None
+    response_format: _ResponseFormat | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0)] | None = None
+    audio: Fields | None = None
+    modalities: list[str] | None = None
+    prediction: Fields | None = None
+    metadata: Fields | None = None
+    store: bool | None = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: Fields | None = None
+    web_search_options: Fields | None = None
+    moderation: Fields | None = None
+
+
+_CHAT = msgspec.json.Decoder(_Chat)
+
+
+def read_chat(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRequest:
+    """A body as a hub request.
+
+    Raises:
+        InvalidRequest: naming the field.
+    """
+    raw = skim(body, max_depth=limits.max_depth)
+    refuse_transport_fields(raw)
+    chat = decode(_CHAT, body)
+    chat.check()
+    _check_tools(chat)
+    part_types = _check_messages(chat.messages, limits.max_messages)
+    limit = chat.max_completion_tokens
+    return ChatRequest(
+        arrival=arrival,
+        model=chat.model,
+        messages=chat.messages,
+        stream=bool(chat.stream),
+        include_usage=chat.include_usage,
+        n=chat.n or 1,
+        max_tokens=chat.max_tokens if limit is None else limit,
+        sampling=chat.sampling(),
+        needs=_needs(chat, part_types),
+        prompt_bytes=_prompt_bytes(chat, raw),
+        unverified_user=chat.user or "",
+        raw=raw,
+    )
+
+
+def _check_messages(messages: tuple[Message, ...], max_messages: int) -> set[str]:
+    """Counts and names the messages' faults; returns the types of their parts."""
+    if not messages:
+        raise InvalidRequest("messages must hold at least one message", param="messages")
+    if len(messages) > max_messages:
+        raise InvalidRequest(f"messages must hold at most {max_messages} messages", param="messages")
+    part_types: set[str] = set()
+    for at, message in enumerate(messages):
+        if not message.role:
+            raise InvalidRequest("a role must not be empty", param=f"messages[{at}].role")
+        if isinstance(message.content, tuple):
+            part_types.update([part.type for part in message.content])
+    return part_types
+
+
+def _check_tools(chat: _Chat) -> None:
+    for at, tool in enumerate(chat.tools or ()):
+        if tool.type == "function" and tool.function is None:
+            raise InvalidRequest(f"tools[{at}].function is required", param=f"tools[{at}].function")
+    answer = chat.response_format
+    if answer is not None and answer.type == "json_schema" and answer.json_schema is None:
+        name = "response_format.json_schema"
+        raise InvalidRequest(f"{name} is required", param=name)
+
+
+def _needs(chat: _Chat, part_types: set[str]) -> frozenset[str]:
+    needs = chat.needs()
+    needs.update(_PART_NEEDS[kind] for kind in part_types & _PART_NEEDS.keys())
+    if chat.tools or chat.functions:
+        needs.add("tools")
+    if chat.response_format is not None and chat.response_format.type in _FORMAT_NEEDS:
+        needs.add(_FORMAT_NEEDS[chat.response_format.type])
+    if chat.logprobs or chat.top_logprobs:
+        needs.add("logprobs")
+    if chat.audio is not None or "audio" in (chat.modalities or ()):
+        needs.add("audio")
+    return frozenset(needs)
+
+
+def _prompt_bytes(chat: _Chat, raw: dict[str, Raw]) -> int:
+    """All that the model has to read: turns, calls made in them, and definitions as the JSON that they came in."""
+    total = 0
+    for message in chat.messages:
+        total += text_bytes(message.text())
+        for call in message.tool_calls or ():
+            if call.function is not None:
+                total += text_bytes(call.function.name) + text_bytes(call.function.arguments)
+    definitions: list[Any] = [chat.tools and raw["tools"], chat.functions and raw["functions"]]
+    if chat.response_format is not None and chat.response_format.json_schema is not None:
+        definitions.append(raw["response_format"])
+    return total + sum(len(bytes(definition)) for definition in definitions if definition)

@@ -1,0 +1,114 @@
+"""OpenAI's ``POST /v1/completions``."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gateway.conversation import Prompt
+from gateway.errors import InvalidRequest
+from gateway.types import Arrival, ChatRequest
+from gateway.wire.format import BodyLimits
+from gateway.wire.json_body import decode, skim
+from gateway.wire.openai_fields import SharedFields, text_bytes
+from gateway.wire.openai_format import prompt_count
+from gateway.wire.transport_fields import refuse_transport_fields
+
+_BYTES_PER_TOKEN = 4
+
+
+class _Completion(SharedFields, kw_only=True):
+    prompt: Any
+    suffix: str | None = None
+    echo: bool | None = None
+    best_of: Annotated[int, Meta(ge=1, le=128)] | None = None
+    logprobs: Annotated[int, Meta(ge=0)] | None = None
+    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+
+
+_COMPLETION = msgspec.json.Decoder(_Completion)
+
+
+def read_completion(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRequest:
+    """A body as a hub request.
+
+    A token counts as four bytes in ``prompt_bytes``: there is no text to measure.
+
+    Raises:
+        InvalidRequest: naming the field.
+    """
+    raw = skim(body, max_depth=limits.max_depth)
+    refuse_transport_fields(raw)
+    completion = decode(_COMPLETION, body)
+    completion.check()
+    _check(completion)
+    prompt = _prompt(completion.prompt, limits.max_messages)
+    return ChatRequest(
+        arrival=arrival,
+        model=completion.model,
+        prompt=prompt,
+        stream=bool(completion.stream),
+        include_usage=completion.include_usage,
+        n=completion.n or 1,
+        max_tokens=completion.max_tokens,
+        sampling=completion.sampling(),
+        needs=_needs(completion, prompt),
+        prompt_bytes=_prompt_bytes(prompt) + text_bytes(completion.suffix or ""),
+        unverified_user=completion.user or "",
+        raw=raw,
+    )
+
+
+def _check(completion: _Completion) -> None:
+    if completion.best_of is not None and completion.best_of < (completion.n or 1):
+        raise InvalidRequest("best_of must not be less than n", param="best_of")
+    if completion.stream and completion.best_of is not None and completion.best_of > 1:
+        raise InvalidRequest("best_of cannot be streamed", param="best_of")
+
+
+def _prompt(value: Any, max_prompts: int) -> Prompt:
+    """One of the four shapes: a text, texts, the tokens of a text, or those of several."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value:
+        raise InvalidRequest("prompt must be a string or an array that is not empty", param="prompt")
+    if _are_tokens(value):
+        return tuple(value)
+    if len(value) > max_prompts:
+        raise InvalidRequest(f"prompt must hold at most {max_prompts} prompts", param="prompt")
+    kinds = set(map(type, value))
+    if kinds == {str}:
+        return tuple(value)
+    if kinds == {list} and all(tokens and _are_tokens(tokens) for tokens in value):
+        return tuple(map(tuple, value))
+    raise InvalidRequest("prompt must be a string, strings, tokens, or arrays of tokens", param="prompt")
+
+
+def _are_tokens(values: list[Any]) -> bool:
+    """Whether these are whole numbers that are not negative; a boolean is none, though Python says otherwise."""
+    return set(map(type, values)) == {int} and min(values) >= 0
+
+
+def _prompt_bytes(prompt: Prompt) -> int:
+    if isinstance(prompt, str):
+        return text_bytes(prompt)
+    total = 0
+    for item in prompt:
+        if isinstance(item, str):
+            total += text_bytes(item)
+        else:
+            total += _BYTES_PER_TOKEN * (1 if isinstance(item, int) else len(item))
+    return total
+
+
+def _needs(completion: _Completion, prompt: Prompt) -> frozenset[str]:
+    asked = {
+        "raw_prompt": True,
+        "token_prompt": isinstance(prompt, tuple) and not isinstance(prompt[0], str),
+        "many": prompt_count(prompt) > 1,
+        "echo": completion.echo,
+        "suffix": completion.suffix,
+        "best_of": completion.best_of is not None and completion.best_of > 1,
+        "logprobs": completion.logprobs is not None,
+    }
+    return frozenset(completion.needs() | {need for need, value in asked.items() if value})

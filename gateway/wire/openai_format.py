@@ -1,0 +1,67 @@
+"""What OpenAI's chat and completion endpoints have in common, which is all but the reading of the body."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.conversation import Prompt
+from gateway.errors import HeadraceError
+from gateway.types import Arrival, ChatRequest, Operation
+from gateway.wire import openai_errors
+from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits
+from gateway.wire.json_body import edit
+from gateway.wire.openai_fields import Fields
+from gateway.wire.openai_stream import OpenAIStream
+from gateway.wire.openai_whole import OpenAIWhole
+
+_FIELDS = msgspec.json.Decoder(Fields)
+_USAGE_ONLY = b'{"include_usage":true}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAIFormat:
+    """One endpoint of OpenAI's; see ``Format``."""
+
+    operation: Operation
+    reader: Callable[[Arrival, bytes, BodyLimits], ChatRequest]
+
+    def read(self, arrival: Arrival, body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> ChatRequest:
+        """See ``Format.read``."""
+        return self.reader(arrival, body, limits)
+
+    def upstream_body(self, request: ChatRequest, model: str) -> bytes:
+        """See ``Format.upstream_body``. The other stream options of the client survive."""
+        changes: dict[str, bytes | None] = {"model": msgspec.json.encode(model)}
+        if request.stream and not request.include_usage:
+            given = request.raw.get("stream_options")
+            options = None if given is None or bytes(given) == b"null" else _FIELDS.decode(given)
+            changes["stream_options"] = edit(options, {"include_usage": b"true"}) if options else _USAGE_ONLY
+        return edit(request.raw, changes)
+
+    def whole(self, request: ChatRequest) -> OpenAIWhole:  # noqa: ARG002  # the door's signature
+        """See ``Format.whole``."""
+        return OpenAIWhole()
+
+    def stream(self, request: ChatRequest, *, max_event_bytes: int = MAX_EVENT_BYTES) -> OpenAIStream:
+        """See ``Format.stream``. Each prompt has ``n`` choices of its own."""
+        return OpenAIStream(
+            choices=request.n * prompt_count(request.prompt),
+            include_usage=request.include_usage,
+            max_event_bytes=max_event_bytes,
+        )
+
+    def error_body(self, error: HeadraceError) -> bytes:
+        """See ``Format.error_body``."""
+        return openai_errors.error_body(error)
+
+    def error_event(self, error: HeadraceError) -> bytes:
+        """See ``Format.error_event``."""
+        return openai_errors.error_event(error)
+
+
+def prompt_count(prompt: Prompt | None) -> int:
+    """How many prompts a completion holds; a chat is one."""
+    if isinstance(prompt, tuple) and not isinstance(prompt[0], int):
+        return len(prompt)
+    return 1

@@ -1,0 +1,222 @@
+"""One look at an OpenAI stream, chat or completion, as its bytes pass.
+
+Once something visible has gone by, events are parsed only where a search says that it matters; what the search finds
+inside text costs a parse and nothing else, for in JSON text a quotation mark is escaped.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.errors import UpstreamFailed, UpstreamInvalid, UpstreamTruncated
+from gateway.types import Usage
+from gateway.wire.json_body import edit
+from gateway.wire.openai_answer import DONE
+from gateway.wire.openai_errors import read_error
+from gateway.wire.openai_output import Output, is_nothing, shown_bytes
+from gateway.wire.openai_usage import read_usage
+from gateway.wire.redaction import redact
+from gateway.wire.sse import SseEvent, SseParser, frame
+from gateway.wire.tool_calls import ToolCallRepair
+
+_MATTERS = re.compile(rb'"(?:usage|finish_reason|tool_calls|error)"\s*:\s*[^n\s]')
+_FRAME_BYTES = len(b"data: \n\n")
+
+
+class _Choice(msgspec.Struct):
+    index: Any = 0
+    delta: Output | None = None
+    text: Raw = Raw()
+    finish_reason: Any = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    model: Any = None
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_LIST_OF_FIELDS = msgspec.json.Decoder(list[dict[str, Raw]])
+_LIST = msgspec.json.Decoder(list[Any])
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class OpenAIStream:
+    """See ``StreamView``.
+
+    Args:
+        choices: how many choices the client asked for.
+        include_usage: whether the client asked for the usage event.
+        max_event_bytes: the longest event that is let through.
+    """
+
+    __slots__ = (
+        "_began",
+        "_choices",
+        "_envelope_bytes",
+        "_finished",
+        "_include_usage",
+        "_max_event_bytes",
+        "_parser",
+        "_tool_calls",
+        "_usage_chunk",
+        "done",
+        "error",
+        "finish_reason",
+        "model",
+        "output_bytes",
+        "usage",
+        "visible",
+    )
+
+    def __init__(self, *, choices: int, include_usage: bool, max_event_bytes: int) -> None:
+        self.usage: Usage | None = None
+        self.finish_reason = ""
+        self.model = ""
+        self.output_bytes = 0
+        self.visible = False
+        self.done = False
+        self.error: UpstreamFailed | None = None
+        self._choices = choices
+        self._include_usage = include_usage
+        self._max_event_bytes = max_event_bytes
+        self._parser = SseParser(max_event_bytes)
+        self._tool_calls = ToolCallRepair()
+        self._finished: set[int] = set()
+        self._usage_chunk: dict[str, Raw] | None = None
+        self._began = False
+        self._envelope_bytes = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """See ``StreamView.feed``."""
+        if self._over:
+            return b""
+        if self.visible and self._parser.idle and self._is_plain(data):
+            return data
+        return b"".join([self._event(event) for event in self._parser.feed(data)])
+
+    def end(self) -> bytes:
+        """See ``StreamView.end``."""
+        if self.error is not None:
+            return b""
+        if not self._began and not self._parser.partial:
+            raise UpstreamInvalid("the upstream closed its stream without an answer")
+        if self.done:
+            return b""
+        if len(self._finished) < self._choices:
+            raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
+        return self._finish()
+
+    @property
+    def _over(self) -> bool:
+        return self.done or self.error is not None
+
+    def _is_plain(self, data: bytes) -> bool:
+        """Whether these are whole events in canonical form with nothing to look at, and counts their text if so."""
+        if not (data.startswith(b"data: {") and data.endswith(b"\n\n")) or len(data) > self._max_event_bytes:
+            return False
+        events = 1
+        if data.find(b"\n") != len(data) - 2:
+            events = data.count(b"\n\n")
+            if data.count(b"\n\ndata: {") != events - 1 or data.count(b"\n") != 2 * events:
+                return False
+        if b"\r" in data or _MATTERS.search(data) is not None:
+            return False
+        self.output_bytes += max(len(data) - events * (self._envelope_bytes + _FRAME_BYTES), events)
+        return True
+
+    def _event(self, event: SseEvent) -> bytes:
+        data = event.data
+        if self._over or not data:
+            return b""
+        if data.strip() == b"[DONE]":
+            return self._finish()
+        if event.event == b"error":
+            return self._fail(data)
+        if self.visible and _MATTERS.search(data) is None:
+            self.output_bytes += max(len(data) - self._envelope_bytes, 1)
+            return frame(data)
+        return self._chunk(data)
+
+    def _chunk(self, data: bytes) -> bytes:
+        """An event that has to be looked into."""
+        try:
+            chunk = _CHUNK.decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
+        if chunk.error:
+            return self._fail(data)
+        self._began = True
+        if not self.model and isinstance(chunk.model, str):
+            self.model = chunk.model
+        text_bytes = sum(self._look(choice) for choice in chunk.choices or ())
+        if text_bytes:
+            self.output_bytes += text_bytes
+            self._envelope_bytes = len(data) - text_bytes
+        repaired = self._with_tool_calls_repaired(chunk, data)
+        usage = read_usage(chunk.usage)
+        return frame(repaired) if usage is None else self._without_usage(repaired, usage, bool(chunk.choices))
+
+    def _look(self, choice: _Choice) -> int:
+        """Takes note of one choice; returns the length of what it shows."""
+        if isinstance(choice.finish_reason, str) and choice.finish_reason:
+            self._finished.add(_index(choice))
+            self.finish_reason = self.finish_reason or choice.finish_reason
+            self.visible = True
+        shown = shown_bytes(choice.delta, choice.text)
+        self.visible = self.visible or shown > 0
+        return shown
+
+    def _with_tool_calls_repaired(self, chunk: _Chunk, data: bytes) -> bytes:
+        changes: dict[int, Raw] = {}
+        for at, choice in enumerate(chunk.choices or ()):
+            if choice.delta is None or is_nothing(choice.delta.tool_calls):
+                continue
+            entries = self._tool_calls.repair(_index(choice), _decoded(_LIST, bytes(choice.delta.tool_calls)))
+            if entries is not None:
+                changes[at] = Raw(_ENCODE(entries))
+        if not changes:
+            return data
+        fields = _FIELDS.decode(data)
+        choices = _LIST_OF_FIELDS.decode(fields["choices"])
+        for at, tool_calls in changes.items():
+            delta = _FIELDS.decode(choices[at]["delta"])
+            choices[at]["delta"] = Raw(edit(delta, {"tool_calls": bytes(tool_calls)}))
+        return edit(fields, {"choices": _ENCODE(choices)})
+
+    def _without_usage(self, data: bytes, usage: Usage, has_choices: bool) -> bytes:  # noqa: FBT001  # private, one call
+        """Keeps the counts for the meter and the end of the stream; the rest of the chunk, if any, goes on."""
+        self.usage = usage
+        fields = _FIELDS.decode(data)
+        if self._include_usage:
+            self._usage_chunk = fields
+        return frame(edit(fields, {"usage": None})) if has_choices else b""
+
+    def _finish(self) -> bytes:
+        """The usage event, if the client asked for it and the upstream counted, and the end mark."""
+        self.done = True
+        if self._usage_chunk is None:
+            return DONE
+        return frame(edit(self._usage_chunk, {"choices": b"[]"})) + DONE
+
+    def _fail(self, data: bytes) -> bytes:
+        message, kind, code, param = read_error(data)
+        words = redact(message) or "the upstream reported an error inside its stream"
+        self.error = UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
+        return b""
+
+
+def _index(choice: _Choice) -> int:
+    return choice.index if type(choice.index) is int else 0
+
+
+def _decoded(decoder: "msgspec.json.Decoder[list[Any]]", data: bytes) -> list[Any]:
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise UpstreamInvalid("the upstream sent tool calls that are no list of them") from error

@@ -1,0 +1,67 @@
+"""One look at a whole OpenAI answer, chat or completion."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.errors import UpstreamFailed, UpstreamInvalid
+from gateway.types import Usage
+from gateway.wire.openai_errors import read_error
+from gateway.wire.openai_output import Output, shown_bytes
+from gateway.wire.openai_usage import read_usage
+from gateway.wire.redaction import redact
+
+
+class _Choice(msgspec.Struct):
+    message: Output | None = None
+    text: Raw = Raw()
+    finish_reason: Any = None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+    model: Any = None
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+class OpenAIWhole:
+    """See ``WholeView``."""
+
+    __slots__ = ("finish_reason", "model", "output_bytes", "usage")
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self.finish_reason = ""
+        self.model = ""
+        self.output_bytes = 0
+
+    def take(self, body: bytes) -> bytes:
+        """See ``WholeView.take``."""
+        if not body.strip():
+            raise UpstreamInvalid("the upstream sent an empty answer")
+        try:
+            answer = _ANSWER.decode(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise UpstreamInvalid("the upstream sent a body that is no answer") from error
+        if answer.error or answer.object == "error":
+            raise self._failed(body)
+        if not answer.choices:
+            raise UpstreamInvalid("the upstream sent an answer without choices")
+        self.usage = read_usage(answer.usage)
+        self.model = answer.model if isinstance(answer.model, str) else ""
+        for choice in answer.choices:
+            if not self.finish_reason and isinstance(choice.finish_reason, str):
+                self.finish_reason = choice.finish_reason
+            self.output_bytes += shown_bytes(choice.message, choice.text)
+        return body
+
+    def _failed(self, body: bytes) -> UpstreamFailed:
+        message, kind, code, param = read_error(body)
+        words = redact(message) or "the upstream reported an error in place of an answer"
+        return UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
