@@ -60,11 +60,11 @@ def listed(models: Models, *, lacks: frozenset[str] = frozenset()) -> dict[str, 
     """The facts of each model. ``lacks`` is what the whole backend refuses, where a model does not say for itself.
 
     Raises:
-        ValueError: no model is named, or one has an empty name or stands there twice.
+        ValueError: a name is empty or stands there twice.
     """
     names = tuple(models)
-    if not names or not all(name.strip() for name in names):
-        raise ValueError("`models` must name the models that are served")
+    if not all(name.strip() for name in names):
+        raise ValueError("`models` has an empty name")
     if len(set(names)) != len(names):
         raise ValueError("`models` names one twice")
     unsaid = ModelFacts(capabilities=CAPABILITIES - lacks if lacks else None)

@@ -1,0 +1,175 @@
+import socket
+import ssl
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends._http import ConnectionsBusy, Refusal, UpstreamNotFound, from_refusal, from_transport
+from gateway.errors import (
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamInvalid,
+    UpstreamRateLimited,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnauthorised,
+    UpstreamUnreachable,
+)
+
+KEY = "sk-canary-0123456789"
+
+
+def _refusal(status: int, body: object = None, *, retry_after_s: float | None = None) -> UpstreamError:
+    raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return from_refusal(Refusal(status=status, body=raw, retry_after_s=retry_after_s), {KEY})
+
+
+@pytest.mark.parametrize(
+    ("foreign", "expected"),
+    [
+        (httpx.ConnectTimeout, UpstreamTimeout),
+        (httpx.PoolTimeout, ConnectionsBusy),
+        (httpx.ReadTimeout, UpstreamTimeout),
+        (httpx.WriteTimeout, UpstreamTimeout),
+        (httpx.ConnectError, UpstreamUnreachable),
+        (httpx.ReadError, UpstreamUnreachable),
+        (httpx.WriteError, UpstreamUnreachable),
+        (httpx.ProxyError, UpstreamUnreachable),
+        (httpx.RemoteProtocolError, UpstreamUnreachable),
+        (httpx.LocalProtocolError, UpstreamUnreachable),
+        (httpx.UnsupportedProtocol, UpstreamUnreachable),
+    ],
+)
+def test_each_transport_error_has_its_class(foreign: type[httpx.TransportError], expected: type[UpstreamError]) -> None:
+    """A foreign error becomes one of ours by its type, and its text, which may name hosts, stays behind."""
+    actual = from_transport(foreign(f"https://host.internal:8000 {KEY}"))
+    assert expected is type(actual)
+    assert "internal" not in actual.message
+    assert KEY not in actual.message
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "its name does not resolve"),
+        (ssl.SSLCertVerificationError(1, "self-signed"), "its certificate is not trusted"),
+        (ssl.SSLError(1, "wrong version"), "TLS failed"),
+        (ConnectionRefusedError(111, "('10.0.0.1', 8000)"), "connection refused"),
+        (OSError("All connection attempts failed"), "network error"),
+    ],
+)
+def test_the_most_telling_cause_is_named(cause: Exception, words: str) -> None:
+    """An operator reads why there is no connection, by the type of the deepest known cause."""
+    error = httpx.ConnectError("x")
+    error.__cause__ = OSError("outer")
+    error.__cause__.__cause__ = cause
+    assert f"no connection to the upstream: {words}" == from_transport(error).message
+
+
+def test_our_own_connection_limit_is_not_held_against_the_backend() -> None:
+    """When all our connections are busy, another backend is tried and this one's health does not suffer."""
+    assert (True, False) == (ConnectionsBusy.retryable, ConnectionsBusy.blames_backend)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, UpstreamRefused),
+        (401, UpstreamUnauthorised),
+        (402, UpstreamUnauthorised),
+        (403, UpstreamUnauthorised),
+        (404, UpstreamNotFound),
+        (405, UpstreamNotFound),
+        (408, UpstreamTimeout),
+        (409, UpstreamRefused),
+        (410, UpstreamNotFound),
+        (413, UpstreamRefused),
+        (422, UpstreamRefused),
+        (429, UpstreamRateLimited),
+        (451, UpstreamRefused),
+        (500, UpstreamFailed),
+        (502, UpstreamFailed),
+        (503, UpstreamFailed),
+        (504, UpstreamTimeout),
+        (529, UpstreamFailed),
+        (307, UpstreamInvalid),
+        (999, UpstreamInvalid),
+    ],
+)
+def test_each_status_has_its_class(status: int, expected: type[UpstreamError]) -> None:
+    """The status alone decides the class, and is kept."""
+    actual = _refusal(status, {"error": {"message": "no"}})
+    assert (expected, status) == (type(actual), actual.upstream_status)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_request_that_is_blamed_keeps_its_status_and_harms_nobody(status: int) -> None:
+    """What the backend says about the request goes to the client as it is, without a retry or a mark on the backend."""
+    error = _refusal(status, {"error": {"message": "too long", "type": "t", "code": "c", "param": "messages"}})
+    actual = (error.http_status, error.message, error.upstream_type, error.upstream_code, error.param)
+    assert (status, "too long", "t", "c", "messages") == actual
+    assert (False, False) == (error.retryable, error.blames_backend)
+
+
+def test_context_overflow_keeps_its_code() -> None:
+    """Clients look for this code to shorten their prompt."""
+    error = _refusal(400, {"error": {"message": "8200 of 8192", "code": "context_length_exceeded"}})
+    assert "context_length_exceeded" == error.upstream_code
+
+
+def test_a_missing_model_is_tried_elsewhere_and_harms_nobody() -> None:
+    """The policy file names the model, so the client cannot help it, and the backend's other models may be fine."""
+    error = _refusal(404, {"error": {"message": "no such model", "code": "model_not_found"}})
+    assert (True, False, 502) == (error.retryable, error.blames_backend, error.http_status)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"type": "insufficient_quota", "code": "insufficient_quota"},
+        {"type": "insufficient_quota", "code": "project_spend_limit_exceeded"},
+        {"type": None, "code": "credit_balance_exhausted"},
+    ],
+)
+def test_a_hard_quota_is_no_rate_limit(words: dict[str, str | None]) -> None:
+    """A 429 that no waiting cures counts as an account that is refused."""
+    assert UpstreamUnauthorised is type(_refusal(429, {"error": {"message": "quota", **words}}))
+
+
+def test_a_wait_is_kept() -> None:
+    """How long the backend wants to rest goes along, whatever the class."""
+    assert [7.0, 7.0] == [_refusal(status, {}, retry_after_s=7.0).retry_after_s for status in (429, 503)]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
+def test_an_upstream_that_quotes_our_key_does_not_tell_it(status: int) -> None:
+    """Neither the words nor the type nor the code of an error hold our key or an inner address."""
+    words = f"key {KEY} refused at http://10.0.0.7:8000/v1"
+    error = _refusal(status, {"error": {"message": words, "type": KEY, "code": KEY, "param": KEY}})
+    told = repr((error.message, error.upstream_type, error.upstream_code, error.param, error.args))
+    assert KEY not in told
+    assert "10.0.0.7" not in told
+
+
+@pytest.mark.parametrize("masked", ["sk-can*******6789", KEY])
+def test_words_about_our_key_are_dropped(masked: str) -> None:
+    """A refused key is often quoted with stars in its middle: of a 401 no words go on."""
+    assert "the upstream refused our account (401)" == _refusal(401, {"error": {"message": masked}}).message
+
+
+@given(st.integers(900, 1010))
+def test_a_key_is_not_cut_in_half_by_the_bound(position: int) -> None:
+    """A message is bounded in length after the key is out, so no half of it is left at the end."""
+    message = _refusal(500, {"error": {"message": "x" * position + KEY + "y" * 100}}).message
+    assert "sk-" not in message
+
+
+@given(st.integers(100, 999), st.binary(max_size=200))
+def test_any_answer_gives_an_error_with_bounded_words(status: int, body: bytes) -> None:
+    """Whatever an upstream sends, an error of the tree comes out, with words of bounded length."""
+    error = _refusal(status, body)
+    assert isinstance(error, UpstreamError)
+    assert 0 < len(error.message) < 1100

@@ -1,0 +1,63 @@
+from decimal import Decimal
+
+import pytest
+
+from backends._models import CAPABILITIES, ListedModel, listed
+from gateway.errors import ConfigurationError
+from gateway.plugins import build
+from gateway.ports import ModelFacts
+
+
+def _facts(models: object) -> dict[str, ModelFacts]:
+    return dict(build("backend", {"use": "fake", "models": models}, where="backends.x").facts().models)
+
+
+def test_a_list_of_names_says_nothing_more() -> None:
+    """Models by name alone: everything about them is unknown, and so nothing is ruled out."""
+    assert {"a": ModelFacts(), "b": ModelFacts()} == _facts(["a", "b"])
+
+
+def test_a_mapping_says_what_is_known() -> None:
+    """Context, capabilities and prices come out as the vocabulary's own types, with the digits that were written."""
+    actual = _facts(
+        {
+            "a": {
+                "context_tokens": 8192,
+                "capabilities": ["tools"],
+                "price": {"input_usd_per_mtok": 0.15, "output_usd_per_mtok": 0.6, "request_usd": 0.001},
+            },
+            "b": None,
+        }
+    )
+    assert (8192, frozenset({"tools"})) == (actual["a"].context_tokens, actual["a"].capabilities)
+    assert actual["a"].price is not None
+    assert (Decimal("0.15"), Decimal("0.6")) == (
+        actual["a"].price.input_usd_per_mtok,
+        actual["a"].price.output_usd_per_mtok,
+    )
+    assert ModelFacts() == actual["b"]
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ({"a": {"contxt_tokens": 1}}, "contxt_tokens"),
+        ({"a": {"context_tokens": 0}}, "at least 1"),
+        ({"a": {"price": {"input_usd_per_mtok": -1, "output_usd_per_mtok": 1}}}, "zero or more"),
+        ({"a": {"price": {"input_usd_per_mtok": 1}}}, "output_usd_per_mtok"),
+        (["a", "a"], "twice"),
+        ([""], "empty"),
+    ],
+)
+def test_a_mistake_is_refused(models: object, words: str) -> None:
+    """A typing error, a price below zero or a name that stands there twice is told, with its place."""
+    with pytest.raises(ConfigurationError, match=words):
+        _facts(models)
+
+
+def test_what_the_whole_backend_lacks_counts_where_a_model_does_not_say() -> None:
+    """A model's own word about itself goes before what the preset says about all."""
+    own = ListedModel(capabilities=frozenset({"many"}))
+    actual = listed({"a": own, "b": None}, lacks=frozenset({"many"}))
+    assert frozenset({"many"}) == actual["a"].capabilities
+    assert CAPABILITIES - {"many"} == actual["b"].capabilities
