@@ -24,6 +24,7 @@ class HandClock:
     monotonic_s: float = 1000.0
     epoch_s: float = 1_700_000_000.0
     slept_s: list[float] = field(default_factory=list)
+    asleep: asyncio.Event = field(default_factory=asyncio.Event)
     _waiting: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
 
     def now_s(self) -> float:
@@ -37,6 +38,7 @@ class HandClock:
     async def sleep(self, seconds: float) -> None:
         """See ``Clock``."""
         self.slept_s.append(seconds)
+        self.asleep.set()
         alarm = asyncio.get_running_loop().create_future()
         self._waiting.append((self.monotonic_s + seconds, alarm))
         await alarm
