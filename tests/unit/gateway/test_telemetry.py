@@ -1,0 +1,57 @@
+import subprocess
+import sys
+
+import pytest
+
+from gateway.errors import ConfigurationError
+from gateway.telemetry import open_spans, tracing_wanted
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, False),
+        ({"OTEL_SERVICE_NAME": "edge"}, False),
+        (ENDPOINT, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}, True),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({**ENDPOINT, "OTEL_SDK_DISABLED": "True"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
+    ],
+)
+def test_tracing_is_on_where_the_standard_variables_say_so(environment: dict[str, str], *, expected: bool) -> None:
+    """An endpoint or an exporter switches it on, the standard switches switch it off, silence means off."""
+    assert expected == tracing_wanted(environment)
+
+
+def test_off_means_that_nothing_is_imported() -> None:
+    """Without the variables, the SDK is not even loaded."""
+    code = (
+        "import sys; from gateway.telemetry import open_spans; assert open_spans({}) is None;"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603  # our own interpreter
+    assert "[]" == loaded.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{"OTEL_TRACES_EXPORTER": "zipkin"}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}],
+    ids=lambda wish: next(iter(wish)),
+)
+def test_wishes_we_cannot_grant_are_refused_by_name(wish: dict[str, str]) -> None:
+    """An exporter or protocol that is not built in stops the start instead of exporting nowhere."""
+    with pytest.raises(ConfigurationError, match=next(iter(wish))):
+        open_spans({**ENDPOINT, **wish})
+
+
+async def test_on_opens_a_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an endpoint there is a sink, which closes cleanly without a collector."""
+    for name, value in ENDPOINT.items():
+        monkeypatch.setenv(name, value)
+    sink = open_spans(ENDPOINT)
+    assert sink is not None
+    await sink.close()
