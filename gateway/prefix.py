@@ -135,9 +135,9 @@ def _layout(request: ChatRequest) -> Iterator[bytes]:
     if request.prompt is not None:
         yield from _prompt(request.prompt)
         return
-    tools = request.raw.get("tools")
-    if tools is not None:
-        yield _FIELD + bytes(tools)
+    for definitions in ("tools", "functions"):
+        if definitions in request.raw:
+            yield _FIELD + bytes(request.raw[definitions])
     for message in request.messages:
         yield from _message(message)
 

@@ -126,7 +126,7 @@ class ByLength:
             for part in message.content
         )
         around = len(request.messages) * self.message_tokens + images * self.image_tokens
-        return math.ceil(request.prompt_bytes / self.bytes_per_token) + around + _counted(request.prompt)
+        return around + (_counted(request.prompt) or math.ceil(request.prompt_bytes / self.bytes_per_token))
 
 
 def _choices(request: ChatRequest) -> int:

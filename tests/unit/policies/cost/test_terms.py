@@ -1,0 +1,123 @@
+"""The five terms of the bill, each against figures worked out by hand."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gateway.types import Price
+from policies.cost.decoding import Decoding
+from policies.cost.money import Money
+from policies.cost.prefill import Prefill
+from policies.cost.risk import Risk
+from policies.cost.waiting import Waiting
+
+Make = Callable[..., Any]
+
+
+def test_money_bills_the_forecast_and_prices_a_warm_prefix_as_cached_input(
+    make_context: Make, make_candidate: Make
+) -> None:
+    """600 fresh at 1, 400 warm at 0.1, 100 written at 2 US dollars per million, and 0.001 a request."""
+    price = Price(
+        input_usd_per_mtok=Decimal(1),
+        output_usd_per_mtok=Decimal(2),
+        cached_input_usd_per_mtok=Decimal("0.1"),
+        request_usd=Decimal("0.001"),
+    )
+    ctx = make_context(prompt_tokens=1000, p50=100)
+    assert pytest.approx(0.00184) == Money().usd(ctx, make_candidate(price=price, warm_tokens=400))
+
+
+def test_money_takes_an_unknown_price_for_a_high_one_and_zero_for_zero(
+    make_context: Make, make_candidate: Make
+) -> None:
+    """Nobody is preferred for keeping silent."""
+    ctx = make_context(prompt_tokens=1000, p50=100)
+    free = Price(input_usd_per_mtok=Decimal(0), output_usd_per_mtok=Decimal(0))
+    assert pytest.approx(0.033) == Money().usd(ctx, make_candidate(price=None))
+    assert pytest.approx(0.0055) == Money(unknown_usd_per_mtok=5).usd(ctx, make_candidate(price=None))
+    assert 0.0 == Money().usd(ctx, make_candidate(price=free))
+
+
+def test_waiting_costs_the_prompts_that_are_not_read_yet(make_context: Make, make_candidate: Make) -> None:
+    """3,000 tokens at 1,000 a second, at 0.01 US dollars a second; what is being written does not stand in the way."""
+    candidate = make_candidate(queued_prefill_tokens=3000, in_flight=50, running_output_tokens=9000)
+    assert pytest.approx(0.03) == Waiting().usd(make_context(usd_per_second=0.01), candidate)
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "written_tokens", "seconds"),
+    [
+        (3, 300, 0.0),
+        (4, 400, 0.5),  # one of four must end: 100 tokens x 0.02 s, and the first of four ends in a quarter of that
+        (6, 600, 1.5),  # three must end before this one begins
+    ],
+)
+def test_waiting_costs_a_share_of_what_is_being_written_where_all_places_are_taken(
+    make_context: Make, make_candidate: Make, in_flight: int, written_tokens: int, seconds: float
+) -> None:
+    """With a place free, nothing."""
+    candidate = make_candidate(concurrency=4, in_flight=in_flight, running_output_tokens=written_tokens)
+    assert pytest.approx(seconds * 0.01) == Waiting().usd(make_context(usd_per_second=0.01), candidate)
+
+
+def test_prefill_costs_the_cold_part_once_for_itself_and_mu_times_for_the_others(
+    make_context: Make, make_candidate: Make
+) -> None:
+    """600 cold tokens at 1,000 a second."""
+    ctx = make_context(prompt_tokens=1000, usd_per_second=0.01)
+    assert pytest.approx(0.012) == Prefill().usd(ctx, make_candidate(warm_tokens=400))
+    assert pytest.approx(0.006) == Prefill(mu=0).usd(ctx, make_candidate(warm_tokens=400))
+    assert 0.0 == Prefill().usd(ctx, make_candidate(warm_tokens=1200))
+
+
+def test_a_busy_warm_replica_loses_to_an_idle_cold_one_and_wins_against_one_as_busy(
+    make_context: Make, make_candidate: Make
+) -> None:
+    """Seconds are compared, not scores: a short match cannot draw everything to one replica."""
+    ctx = make_context(prompt_tokens=2000)
+
+    def total(**fields: Any) -> float:
+        candidate = make_candidate(**fields)
+        return Waiting().usd(ctx, candidate) + Prefill().usd(ctx, candidate)
+
+    assert total() < total(warm_tokens=500, queued_prefill_tokens=4000)
+    assert total(warm_tokens=500, queued_prefill_tokens=4000) < total(queued_prefill_tokens=4000)
+    assert total(warm_tokens=1900, queued_prefill_tokens=500) < total()
+
+
+def test_decoding_costs_the_median_answer_at_the_present_speed(make_context: Make, make_candidate: Make) -> None:
+    """100 tokens at 0.02 s, at 0.01 US dollars a second; a share of it where the answer is read as it comes."""
+    ctx = make_context(p50=100, usd_per_second=0.01)
+    assert pytest.approx(0.02) == Decoding().usd(ctx, make_candidate())
+    assert pytest.approx(0.006) == Decoding(share=0.3).usd(ctx, make_candidate())
+
+
+def test_choices_are_decoded_side_by_side(make_context: Make, make_candidate: Make, make_request: Make) -> None:
+    """Four choices of 100 tokens take as long as one."""
+    ctx = make_context(make_request("hello", n=4), p50=400, usd_per_second=0.01)
+    assert pytest.approx(0.02) == Decoding().usd(ctx, make_candidate())
+
+
+def test_risk_costs_what_a_success_is_worth_times_how_often_it_fails(make_context: Make, make_candidate: Make) -> None:
+    """A fifth of 0.05 US dollars."""
+    assert pytest.approx(0.01) == Risk().usd(make_context(usd_per_success=0.05), make_candidate(failure_rate=0.2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (Money, {"unknown_usd_per_mtok": -1}),
+        (Money, {"unknown_usd_per_mtok": float("inf")}),
+        (Prefill, {"mu": -0.1}),
+        (Prefill, {"mu": float("nan")}),
+        (Decoding, {"share": 1.1}),
+        (Decoding, {"share": -0.1}),
+    ],
+)
+def test_a_parameter_out_of_range_is_named(kind: type, parameters: dict[str, float]) -> None:
+    """So that the loader can say where it stands."""
+    with pytest.raises(ValueError, match=f"`{next(iter(parameters))}`"):
+        kind(**parameters)

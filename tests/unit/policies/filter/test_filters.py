@@ -1,0 +1,121 @@
+"""Who is taken out, and with which words."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.errors import ContextLengthExceeded, Unsupported
+from gateway.types import Operation
+from policies.filter.capable import Capable
+from policies.filter.fits_context import FitsContext
+from policies.filter.healthy import Healthy
+
+Make = Callable[..., Any]
+
+
+def test_a_candidate_that_is_down_is_out_with_its_own_reason(make_context: Make, make_candidate: Make) -> None:
+    """And the client is not blamed."""
+    assert "starting" == Healthy().exclude(make_context(), make_candidate(down="starting"))
+    assert Healthy().exclude(make_context(), make_candidate()) is None
+    assert Healthy.refusal is None
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "max_tokens", "reason"),
+    [
+        (8000, None, None),
+        (16_000, None, None),  # an estimate, perhaps twice too high
+        (16_382, None, None),
+        (16_384, None, "needs at least 8193 tokens of 8192"),
+        (1000, 7692, None),
+        (1000, 7693, "needs at least 8193 tokens of 8192"),
+        (1, 8193, "needs at least 8193 tokens of 8192"),
+    ],
+)
+def test_only_what_clearly_does_not_fit_is_out(
+    make_context: Make,
+    make_candidate: Make,
+    make_request: Make,
+    prompt_tokens: int,
+    max_tokens: int | None,
+    reason: str | None,
+) -> None:
+    """The prompt is an estimate, what the client allows the answer is exact."""
+    ctx = make_context(make_request("hi", max_tokens=max_tokens), prompt_tokens=prompt_tokens)
+    assert reason == FitsContext().exclude(ctx, make_candidate(context_tokens=8192))
+
+
+def test_an_unknown_window_takes_everything(make_context: Make, make_candidate: Make) -> None:
+    """The backend itself refuses, with its numbers."""
+    assert FitsContext().exclude(make_context(prompt_tokens=10**9), make_candidate(context_tokens=None)) is None
+    assert ContextLengthExceeded is FitsContext.refusal
+
+
+def test_the_answer_is_left_out_where_the_backend_cuts_it(
+    make_context: Make, make_candidate: Make, make_request: Make
+) -> None:
+    """As some engines do."""
+    ctx = make_context(make_request("hi", max_tokens=9000), prompt_tokens=10)
+    assert FitsContext(count_max_tokens=False).exclude(ctx, make_candidate(context_tokens=8192)) is None
+
+
+@pytest.mark.parametrize("margin", [-0.1, 1.0, float("nan")])
+def test_a_margin_out_of_range_is_named(margin: float) -> None:
+    """At 1 nothing would ever be too long."""
+    with pytest.raises(ValueError, match="`margin`"):
+        FitsContext(margin=margin)
+
+
+def _raw(**fields: Any) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()}
+
+
+def test_a_candidate_that_does_not_serve_the_operation_is_out(
+    make_context: Make, make_candidate: Make, make_request: Make
+) -> None:
+    """Whatever else it can."""
+    ctx = make_context(make_request(prompt="hi", operation=Operation.COMPLETION))
+    assert "does not serve `completion`" == Capable().exclude(ctx, make_candidate())
+    assert Unsupported is Capable.refusal
+
+
+def test_missing_capabilities_are_named(make_context: Make, make_candidate: Make, make_request: Make) -> None:
+    """All of them; nobody's declaration means that it can."""
+    ctx = make_context(make_request("hi", needs=frozenset({"vision", "tools", "logprobs"})))
+    candidate = make_candidate(capabilities=frozenset({"tools"}))
+    assert "has no `logprobs`, `vision`" == Capable().exclude(ctx, candidate)
+    assert Capable().exclude(ctx, make_candidate(capabilities=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"temperature": 0.2}, None),
+        ({"logit_bias": {"1": 5}}, "cannot carry `logit_bias`"),
+        ({"seed": 1, "logit_bias": {"1": 5}}, "cannot carry `logit_bias`, `seed`"),
+        ({"from_the_future": True}, "cannot carry `from_the_future`"),
+        ({"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "flex"}, None),
+        ({"stream": True, "stream_options": {"include_usage": True}, "model": "m", "messages": []}, None),
+        ({"seed": None, "logit_bias": {}, "presence_penalty": 0.0, "n": 1, "tools": []}, None),
+        ({"n": 2}, "cannot carry `n`"),
+        ({"presence_penalty": 0.1}, "cannot carry `presence_penalty`"),
+        ({"from_the_future": 0}, "cannot carry `from_the_future`"),
+    ],
+)
+def test_a_field_that_could_change_the_answer_is_never_lost(
+    make_context: Make, make_candidate: Make, make_request: Make, fields: dict[str, Any], reason: str | None
+) -> None:
+    """It is named; what cannot change it, by its nature or by its value, is no reason to refuse."""
+    ctx = make_context(make_request("hi", raw=_raw(**fields)))
+    candidate = make_candidate(carries=frozenset({"messages", "temperature", "max_tokens"}))
+    assert reason == Capable().exclude(ctx, candidate)
+    assert Capable().exclude(ctx, make_candidate(carries=None)) is None
+
+
+def test_a_route_may_allow_a_loss(make_context: Make, make_candidate: Make, make_request: Make) -> None:
+    """Because it says so, field by field."""
+    ctx = make_context(make_request("hi", raw=_raw(seed=1, logit_bias={"1": 5})))
+    candidate = make_candidate(carries=frozenset({"messages"}))
+    assert "cannot carry `logit_bias`" == Capable(may_drop=("seed",)).exclude(ctx, candidate)
