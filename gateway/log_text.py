@@ -12,8 +12,9 @@ MIN_SECRET_CHARACTERS = 4
 # the keys of clients are not known here, so that they are recognised by where they stand.
 _USERINFO = re.compile(r"(?<=://)[^/?#\s@]+@")
 _QUERY_KEY = re.compile(r"(?i)([?&](?:[a-z_-]*key|[a-z_-]*token|sig|signature|password)=)[^&#\s'\"]+")
-_SCHEME = re.compile(r"(?i)\b(bearer|basic)([ ]+|%20)[\w.~+/=-]{4,}")
-_KEY_HEADER = re.compile(r"(?i)((?:x-)?api[-_]key['\"]?\s*[:=,]\s*b?['\"]?)[^\s'\",;&)\]}]{4,}")
+_BEARER = re.compile(r"(?i)\b(bearer(?: +|%20))[\w.~+/=-]{8,}")
+_BASIC = re.compile(r"(?i)(authorization['\"]?\s*[:=,]\s*b?['\"]?basic +)[\w+/=-]+")
+_KEY_HEADER = re.compile(r"(?i)((?:x-)?api[-_]key['\"]?\s*[:=,]\s*b?['\"]?)(?!\[hidden\])[^\s'\",;&)\]}]{4,}")
 # Control characters (C0, DEL, C1), line and paragraph separators, direction overrides, and lone surrogates, which
 # cannot be encoded.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -37,9 +38,9 @@ class Redactor:
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
         text = _USERINFO.sub(f"{HIDDEN}@", text)
-        text = _QUERY_KEY.sub(rf"\g<1>{HIDDEN}", text)
-        text = _SCHEME.sub(rf"\g<1> {HIDDEN}", text)
-        return _KEY_HEADER.sub(rf"\g<1>{HIDDEN}", text)
+        for credential in (_QUERY_KEY, _BEARER, _BASIC, _KEY_HEADER):
+            text = credential.sub(rf"\g<1>{HIDDEN}", text)
+        return text
 
 
 def on_one_line(text: str) -> str:
