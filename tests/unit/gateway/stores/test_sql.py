@@ -1,0 +1,264 @@
+import logging
+import sqlite3
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import ConfigurationError
+from gateway.stores.database import open_database
+from gateway.stores.rows import SCHEMA_VERSION
+from gateway.stores.sql import SqlLedger
+from gateway.stores.sql_writer import BATCH_REQUESTS
+from gateway.types import Attempt, LedgerEntry, Outcome, Status, Usage
+
+MakeEntry = Callable[..., LedgerEntry]
+MakeAttempt = Callable[..., Attempt]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the ledger lies; the folder does not exist yet."""
+    return tmp_path / "state" / "ledger.db"
+
+
+@pytest.fixture
+async def ledger(path: Path) -> AsyncIterator[SqlLedger]:
+    """A started ledger, closed at the end."""
+    ledger = SqlLedger(path, retry_s=0.01)
+    ledger.start()
+    yield ledger
+    await ledger.close()
+
+
+async def test_keeps_a_row_a_request_and_a_row_an_attempt(
+    ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt
+) -> None:
+    """What was forecast, used, paid and how it ended can be read again, by request id."""
+    failed = make_attempt(
+        backend="vllm", status=Status.UPSTREAM_FAILED, usage=None, cost_usd=Decimal(0), error="UpstreamFailed",
+        upstream_status=503, first_token_s=None, started_s=100.0, ended_s=100.25,
+    )  # fmt: skip
+    ledger.take([make_entry(1), make_entry(2, attempts=(failed, make_attempt()))])
+    assert await ledger.flush()
+    (request,) = await ledger.find("req-2")
+    attempts = request.pop("attempts_made")
+    assert {
+        "seq": 2, "id": "req-2", "received_unix_s": 1_700_000_000.0, "tenant": "acme", "operation": "chat",
+        "model": "fast", "route": "default", "status": "ok", "http_status": 200, "finish_reason": "stop", "error": "",
+        "stream": 1, "forecast_prompt_tokens": 90, "forecast_output_tokens_p50": 50, "forecast_output_tokens_p90": 200,
+        "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51, "ttft_s": 0.5, "duration_s": 2.5,
+        "cost_pico_usd": 120_000_000, "attempts": 2, "trace_id": f"{3:032x}", "unverified_user": "",
+    } == request  # fmt: skip
+    assert [
+        {
+            "request_seq": 2, "n": 1, "backend": "vllm", "model": "llama", "status": "upstream_failed",
+            "error": "UpstreamFailed", "upstream_status": 503, "started_s": 0.0, "first_token_s": None,
+            "ended_s": 0.25, "prompt_tokens": None, "cached_tokens": None, "output_tokens": None,
+            "reasoning_tokens": None, "estimated": None, "cost_pico_usd": 0,
+        },
+        {
+            "request_seq": 2, "n": 2, "backend": "groq", "model": "llama", "status": "ok",
+            "error": "", "upstream_status": None, "started_s": 0.25, "first_token_s": 0.5,
+            "ended_s": 2.5, "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51,
+            "reasoning_tokens": 7, "estimated": 0, "cost_pico_usd": 120_000_000,
+        },
+    ] == attempts  # fmt: skip
+
+
+async def test_refused_request_has_a_row(ledger: SqlLedger, make_entry: MakeEntry) -> None:
+    """What never was is NULL, not zero."""
+    outcome = Outcome(status=Status.REJECTED, http_status=400, error="InvalidRequest")
+    ledger.take([make_entry(request=None, route="", forecast=None, attempts=(), outcome=outcome)])
+    await ledger.flush()
+    (row,) = await ledger.find("req-0")
+    assert ("rejected", None, None, None, None, [], 0) == (
+        row["status"], row["model"], row["stream"], row["forecast_prompt_tokens"], row["ttft_s"], row["attempts_made"],
+        row["cost_pico_usd"],
+    )  # fmt: skip
+
+
+async def test_unknown_price_is_null(ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt) -> None:
+    """Unknown is not free."""
+    ledger.take([make_entry(attempts=(make_attempt(cost_usd=None),))])
+    await ledger.flush()
+    (row,) = await ledger.find("req-0")
+    assert row["cost_pico_usd"] is None
+
+
+async def test_repeated_id_costs_no_row(ledger: SqlLedger, make_entry: MakeEntry) -> None:
+    """Ids may come from clients; two requests with the same one are two rows."""
+    ledger.take([make_entry(7), make_entry(7)])
+    await ledger.flush()
+    assert (2, 2) == (await ledger.count(), len(await ledger.find("req-7")))
+
+
+async def test_monstrous_values_are_cut_to_size(
+    ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt
+) -> None:
+    """Absurd token counts, endless names and half characters neither break the writer nor lose the row."""
+    entry = make_entry(attempts=(make_attempt(usage=Usage(prompt_tokens=10**30), cost_usd=Decimal("1e30")),))
+    request = replace(entry.request, model="m\ud800" * 1000, unverified_user="u" * 1000)
+    ledger.take([replace(entry, request=request), make_entry(1)])
+    assert await ledger.flush()
+    (row,) = await ledger.find("req-0")
+    assert (128, 256, 2**63 - 1, 2) == (
+        len(row["unverified_user"]), len(row["model"]), row["prompt_tokens"], await ledger.count()
+    )  # fmt: skip
+
+
+async def test_bad_row_does_not_hold_up_the_others(
+    ledger: SqlLedger, make_entry: MakeEntry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row that the table refuses is counted as lost; those around it are kept."""
+    broken = make_entry(2, outcome=Outcome(status=Status.OK, http_status="teapot"))
+    ledger.take([make_entry(1), broken, make_entry(3)])
+    assert await ledger.flush()
+    assert (2, 1) == (await ledger.count(), ledger.dropped)
+    assert "lost the rows of 1 requests" in caplog.text
+
+
+async def test_close_writes_what_waits(path: Path, make_entry: MakeEntry) -> None:
+    """More than one batch, put right before the shutdown, is all there afterwards; closing twice is fine."""
+    ledger = SqlLedger(path)
+    ledger.start()
+    ledger.take([make_entry(number) for number in range(BATCH_REQUESTS * 2 + 5)])
+    await ledger.close()
+    await ledger.close()
+    assert BATCH_REQUESTS * 2 + 5 == await ledger.count()
+    assert 0 == ledger.dropped
+
+
+async def test_what_comes_after_the_end_is_counted(path: Path, make_entry: MakeEntry) -> None:
+    """Nothing can be written any more, and that is not passed over in silence."""
+    ledger = SqlLedger(path)
+    ledger.start()
+    await ledger.close()
+    ledger.take([make_entry()])
+    assert (0, 1) == (await ledger.count(), ledger.dropped)
+
+
+async def test_rows_survive_a_restart(path: Path, make_entry: MakeEntry) -> None:
+    """The file is opened again where it was left."""
+    for number in range(2):
+        ledger = SqlLedger(path)
+        ledger.start()
+        ledger.take([make_entry(number)])
+        await ledger.close()
+    assert 2 == await ledger.count()
+
+
+async def test_two_processes_share_a_file(ledger: SqlLedger, path: Path, make_entry: MakeEntry) -> None:
+    """A second writer on the same file neither overwrites nor loses."""
+    other = SqlLedger(path)
+    other.start()
+    for number in range(20):
+        ledger.take([make_entry(number)])
+        other.take([make_entry(100 + number)])
+    await other.close()
+    assert await ledger.flush()
+    assert (40, 0, 0) == (await ledger.count(), ledger.dropped, other.dropped)
+
+
+async def test_file_is_private(ledger: SqlLedger, path: Path, make_entry: MakeEntry) -> None:
+    """Who asked what is the owner's business, in the journal files of SQLite too."""
+    ledger.take([make_entry()])
+    await ledger.flush()
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600} == modes
+
+
+async def test_no_words_on_disk(path: Path, marked_entry: LedgerEntry, marker: str) -> None:
+    """Not one byte of prompt, answer or quoting error reaches the file, even if an entry still has them."""
+    ledger = SqlLedger(path)
+    ledger.start()
+    ledger.take([marked_entry])
+    await ledger.close()
+    assert 1 == await ledger.count()
+    assert [] == [file.name for file in path.parent.iterdir() if marker.encode() in file.read_bytes()]
+
+
+async def test_locked_file_is_tried_again(
+    ledger: SqlLedger, path: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody else holds the file rows wait, and they are written when it is free; nothing is lost."""
+    monkeypatch.setattr("gateway.stores.database.BUSY_S", 0.01)
+    with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
+        intruder.execute("BEGIN EXCLUSIVE")
+        ledger.take([make_entry(1)])
+        assert not await ledger.flush(timeout_s=0.1)
+        intruder.execute("COMMIT")
+    assert await ledger.flush()
+    assert (1, 0) == (await ledger.count(), ledger.dropped)
+
+
+async def test_dead_disk_is_counted_and_told_once(
+    path: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While the disk takes nothing, serving goes on: rows wait up to the capacity, the rest is counted, quietly."""
+    monkeypatch.setattr("gateway.stores.database.BUSY_S", 0.01)
+    ledger = SqlLedger(path, capacity=3, retry_s=0.01)
+    ledger.start()
+    with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
+        intruder.execute("BEGIN EXCLUSIVE")
+        for number in range(10):
+            ledger.take([make_entry(number)])
+        assert 7 == ledger.dropped
+        await ledger.flush(timeout_s=0.1)
+        await ledger.close()
+    assert (0, 10) == (await ledger.count(), ledger.dropped)
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) <= 2
+
+
+async def test_full_disk_loses_nothing_once_there_is_room(
+    path: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own "database or disk is full" is borne like any other failure of the disk."""
+    full = [True]
+
+    def open_small(where: Path) -> sqlite3.Connection:
+        connection = open_database(where)
+        if full[0]:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr("gateway.stores.sql_writer.open_database", open_small)
+    ledger = SqlLedger(path, retry_s=0.01)
+    ledger.start()
+    ledger.take([make_entry(number) for number in range(500)])
+    assert not await ledger.flush(timeout_s=0.1)
+    full[0] = False
+    assert await ledger.flush()
+    await ledger.close()
+    assert (500, 0) == (await ledger.count(), ledger.dropped)
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
+def test_damaged_file_is_refused_at_the_start(path: Path, content: bytes) -> None:
+    """A file that is no ledger stops the start with its name and a way out, and is left as it is."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"ledger\.db: the ledger cannot be used") as caught:
+        SqlLedger(path).start()
+    assert "move the file away" in str(caught.value)
+    assert content == path.read_bytes()
+
+
+def test_newer_version_is_refused_at_the_start(path: Path) -> None:
+    """An older program does not write into a newer one's tables."""
+    open_database(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(ConfigurationError, match="a newer headrace wrote it"):
+        SqlLedger(path).start()
+
+
+def test_place_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
+    """A folder in the place of the file is a mistake of the configuration."""
+    with pytest.raises(ConfigurationError, match="the ledger cannot be opened"):
+        SqlLedger(tmp_path).start()
