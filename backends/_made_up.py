@@ -35,9 +35,10 @@ class MadeUp:
         """The answer as a stream, one word an event."""
         writer = StreamWriter(self.operation, self.id, self.model, self.created_unix_s)
         for choice in range(self.n):
-            yield writer.opening(choice) + writer.text(choice, self.words[0])
-            for word in self.words[1:]:
-                yield writer.text(choice, word)
+            first = writer.opening(choice)  # empty where the format has none, so it comes with the first word
+            for word in self.words:
+                yield first + writer.text(choice, word)
+                first = b""
             finish = writer.finish(choice, self.reason)
             if self.usage_at == "in_last_chunk" and choice == self.n - 1:
                 finish = b'%b,"usage":%b}\n\n' % (finish.rstrip()[:-1], msgspec.json.encode(usage_object(self.usage)))

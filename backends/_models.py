@@ -10,6 +10,9 @@ from gateway.types import Price
 CAPABILITIES = frozenset(
     {
         "audio",
+        "best_of",
+        "echo",
+        "file",
         "json_mode",
         "json_schema",
         "logit_bias",
@@ -17,11 +20,13 @@ CAPABILITIES = frozenset(
         "many",
         "penalties",
         "raw_prompt",
+        "suffix",
+        "token_prompt",
         "tools",
         "vision",
     }
 )
-"""The capabilities that requests may need, as ``gateway.ports.ModelFacts`` lists them."""
+"""The capabilities that requests may need, by the words that the wire formats use."""
 
 _REFUSE_TYPING_ERRORS: Mapping[str, Any] = {"extra": "forbid"}
 

@@ -150,7 +150,7 @@ class Fake:
     def _answer(self, call: Call, created_unix_s: int) -> MadeUp:
         request = call.request
         wanted = self.tokens or len(self.text.split())
-        allowed = wanted if request.max_tokens is None else max(min(wanted, request.max_tokens), 1)
+        allowed = wanted if request.max_tokens is None else min(wanted, request.max_tokens)
         return MadeUp(
             operation=request.arrival.operation,
             id=f"fake-{request.arrival.id}",

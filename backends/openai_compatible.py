@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import httpx
-from gateway.wire.formats import FORMATS
 
 from backends._headers import HeaderValue, check_headers, resolve_headers
 from backends._http import Refusal, from_refusal, from_transport
@@ -16,6 +15,7 @@ from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
 from gateway.ports import BackendFacts, Clock, Sink, Surroundings
 from gateway.types import Call, Finish, Operation, TraceContext
+from gateway.wire.formats import FORMATS
 
 _PATHS: Mapping[Operation, str] = {Operation.CHAT: "/chat/completions", Operation.COMPLETION: "/completions"}
 

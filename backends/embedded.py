@@ -1,0 +1,257 @@
+"""A real model on this machine, in a process of its own beside the gateway."""
+
+import asyncio
+import importlib.util
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from backends._engine_answer import answer_to, from_failed, pour
+from backends._engine_request import CAPABILITIES, CARRIES, generations
+from backends._http import UpstreamNotFound
+from backends._models import ListedPrice
+from backends._supervisor import keep_alive
+from embedded_engine.client import EngineDied, EngineProcess, EngineStartFailed, ProtocolError, RequestFailed
+from embedded_engine.errors import ModelNotFound
+from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
+from embedded_engine.messages import Ready
+from embedded_engine.models import find_model
+from embedded_engine.settings import EngineSettings
+from gateway.errors import (
+    ConfigurationError,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamUnreachable,
+)
+from gateway.ports import BackendFacts, ModelFacts, Sink, Surroundings
+from gateway.types import MILLION, Call, Finish, Operation, Price, Usage
+
+_STARTING = "the engine is starting"
+_RESTARTING = "the engine is restarting"
+_SECONDS_PER_HOUR = 3600
+
+
+@dataclass(slots=True)
+class _Life:
+    """What changes while the backend lives."""
+
+    name: str = ""
+    world: Surroundings | None = None
+    supervisor: asyncio.Task[None] | None = None
+    engine: EngineProcess | None = None
+    ready: Ready | None = None
+    down: str = "the engine is not started"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """A GGUF model, decoded on this machine's own processor in a process beside the gateway.
+
+    The process is watched: when it dies, the requests in it fail (and may go to another backend), it is started again,
+    sooner after a long life than after a short one, and until it is ready the backend is down. It needs the extra
+    ``headrace[engine]`` and a model: ``headrace model pull``. A model that is pulled later is found without a restart.
+
+    It understands messages of text, prompts as text or tokens, ``n``, ``max_tokens``, ``stop``, ``temperature``,
+    ``top_p``, ``top_k``, ``min_p`` and ``seed``, and refuses by name what it does not.
+
+    Example::
+
+        backends:
+          local:
+            use: embedded
+            model: smollm2-135m-instruct:q8_0
+            slots: 4
+
+    Attributes:
+        model: A known name, ``hf:org/repo/file.gguf``, or the path of a GGUF file.
+        context_tokens: Prompt and answer of one choice; 0 for what the model was trained for, at most 4096.
+        slots: How many choices run at once.
+        queue_limit: How many requests wait for a slot; one more is turned away.
+        threads: 0 for the physical cores.
+        kernels: ``ik_llama``, ``llama_cpp``, or empty for the first that is installed.
+        price: Zero unless given: the machine is paid for already. (No price at all would mean that nobody knows.)
+        usd_per_hour: What the machine costs, instead of ``price``: a token then costs the time that it takes a single
+            request at the speeds measured at load, ``usd_per_hour / 3600 / tokens_per_s``.
+        restart_min_s: The wait after the engine's first early death; it doubles with each further one.
+        restart_max_s: And grows no further than this.
+        healthy_s: After a life of so long a death is the first again.
+        stalled_after_s: An engine that has work and makes no step for so long is taken for down.
+    """
+
+    model: str = DEFAULT_MODEL
+    context_tokens: int = 0
+    slots: int = 8
+    queue_limit: int = 64
+    threads: int = 0
+    kernels: str = ""
+    price: ListedPrice | None = None
+    usd_per_hour: Decimal | None = None
+    restart_min_s: float = 0.5
+    restart_max_s: float = 30.0
+    healthy_s: float = 60.0
+    stalled_after_s: float = 60.0
+    _life: _Life = field(init=False, repr=False, compare=False, default_factory=_Life)
+
+    def __post_init__(self) -> None:
+        self._settings("unknown yet")
+        if self.price is not None and self.usd_per_hour is not None:
+            raise ValueError("`usd_per_hour` and `price` exclude each other")
+        if self.usd_per_hour is not None and self.usd_per_hour < 0:
+            raise ValueError("`usd_per_hour` must not be negative")
+        for name in ("restart_min_s", "restart_max_s", "healthy_s", "stalled_after_s"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"`{name}` must be more than zero")
+
+    async def start(self, name: str, world: Surroundings) -> None:
+        """See ``Backend.start``.
+
+        Raises:
+            ConfigurationError: the engine's extra is not installed.
+        """
+        missing = [module for module in ("numpy", "jinja2") if importlib.util.find_spec(module) is None]
+        if missing:
+            raise ConfigurationError(
+                f"the embedded engine needs {' and '.join(missing)}", hint="pip install 'headrace[engine]'"
+            )
+        life = self._life
+        life.name, life.world, life.down = name, world, _STARTING
+        life.supervisor = asyncio.create_task(
+            keep_alive(
+                self._live,
+                clock=world.clock,
+                healthy_s=self.healthy_s,
+                shortest_s=self.restart_min_s,
+                longest_s=self.restart_max_s,
+            ),
+            name=f"engine-{name}",
+        )
+
+    async def send(self, call: Call, sink: Sink) -> Finish:
+        """See ``Backend.send``. Cancelling frees the engine's slot within one of its steps."""
+        try:
+            return await self._send(call, sink)
+        except RequestFailed as error:
+            ours = from_failed(error)
+            ours.backend = self._life.name
+            raise ours from error
+        except EngineDied as error:
+            raise UpstreamFailed("the engine died while it answered", backend=self._life.name) from error
+        except ProtocolError as error:
+            raise UpstreamRefused("the request is too large", http_status=413, backend=self._life.name) from error
+        except UpstreamError as error:
+            error.backend = error.backend or self._life.name
+            raise
+
+    def facts(self) -> BackendFacts:
+        """See ``Backend.facts``: the model and its speeds are the engine's own measurements, once it is ready."""
+        ready = self._life.ready
+        model = ModelFacts(
+            context_tokens=ready.context_tokens if ready else self.context_tokens or None,
+            capabilities=CAPABILITIES,
+            carries=CARRIES,
+            price=self._price(ready),
+        )
+        chats = ready is None or ready.has_chat_template
+        return BackendFacts(
+            models={self._served: model},
+            operations=frozenset(Operation) if chats else frozenset({Operation.COMPLETION}),
+            concurrency=self.slots,
+            down=self._down(),
+            prefill_tokens_per_s=ready.self_test.prefill_tokens_per_s if ready else None,
+            seconds_per_token=ready.self_test.decode_s_per_token if ready else None,
+        )
+
+    async def close(self) -> None:
+        """See ``Backend.close``: ends the engine's process."""
+        supervisor, self._life.supervisor = self._life.supervisor, None
+        if supervisor is not None:
+            supervisor.cancel()
+            with suppress(asyncio.CancelledError):
+                await supervisor
+        self._life.down = "the engine is closed"
+
+    # ---- one life of the engine ---------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        life = self._life
+        if life.world is None:
+            return
+        try:
+            file = find_model(self.model, life.world.model_dir)
+        except ModelNotFound as error:
+            pulled = f"model {self.model} is not in the cache: run `headrace model pull {self.model}`"
+            life.down = pulled if self.model in KNOWN_MODELS else str(error)
+            return
+        engine = await EngineProcess.start(self._settings(file.path))
+        try:
+            life.ready = await engine.ready()
+            life.engine = engine
+            await engine.wait_exit()
+            life.down = _RESTARTING
+        except EngineDied:
+            life.down = _RESTARTING
+        except EngineStartFailed as error:
+            life.down = str(error)
+        finally:
+            life.engine = None
+            await engine.close()
+
+    @property
+    def _served(self) -> str:
+        """The name that clients see: of a path only its last part, for the rest is nobody's business."""
+        is_path = self.model not in KNOWN_MODELS and not self.model.startswith("hf:")
+        return Path(self.model).name if is_path else self.model
+
+    def _settings(self, path: str) -> EngineSettings:
+        return EngineSettings(
+            model_path=path,
+            model_name=self._served,
+            context_tokens=self.context_tokens,
+            slots=self.slots,
+            queue_limit=self.queue_limit,
+            threads=self.threads,
+            kernels=self.kernels,
+        )
+
+    def _down(self) -> str | None:
+        engine = self._life.engine
+        if engine is None:
+            return self._life.down
+        if not engine.alive:
+            return _RESTARTING
+        if engine.stalled_s > self.stalled_after_s:
+            return f"the engine has made no step for {engine.stalled_s:.0f} s"
+        return None
+
+    def _price(self, ready: Ready | None) -> Price | None:
+        if self.usd_per_hour is None:
+            return self.price or Price(input_usd_per_mtok=Decimal(0), output_usd_per_mtok=Decimal(0))
+        if ready is None:
+            return None
+        usd_per_second = self.usd_per_hour / _SECONDS_PER_HOUR
+        return Price(
+            input_usd_per_mtok=usd_per_second / Decimal(ready.self_test.prefill_tokens_per_s) * MILLION,
+            output_usd_per_mtok=usd_per_second * Decimal(ready.self_test.decode_s_per_token) * MILLION,
+        )
+
+    # ---- one answer ---------------------------------------------------------------------------------------------
+
+    async def _send(self, call: Call, sink: Sink) -> Finish:
+        life = self._life
+        if call.model != self._served:
+            raise UpstreamNotFound(f"the engine serves {self._served}, not {call.model}")
+        engine, down, n = life.engine, self._down(), call.request.n
+        if engine is None or life.world is None or down is not None:
+            raise UpstreamUnreachable(down or life.down)
+        answer = answer_to(call, life.world.clock.unix_s())
+        prompt_tokens = output_tokens = 0
+        for number, request in enumerate(generations(call.request)):
+            choices = range(number * n, (number + 1) * n)
+            async with aclosing(engine.generate(request)) as events:
+                usage = await pour(events, answer, sink, choices, streamed=call.request.stream)
+            prompt_tokens += usage.prompt_tokens
+            output_tokens += usage.output_tokens
+        await sink.push(answer.end(Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens)))
+        return await sink.end()
