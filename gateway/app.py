@@ -11,10 +11,11 @@ from starlette.types import ASGIApp
 from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
+from gateway.entry_sink import EntrySink
 from gateway.errors import ConfigurationError
 from gateway.fleet import Fleet
 from gateway.label_names import LabelNames
-from gateway.ledger import EntryLedger, EntrySink
+from gateway.ledger import EntryLedger
 from gateway.live_gauges import BackendState, Live
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline, Rules

@@ -8,8 +8,8 @@ refused by raising.
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
+from gateway.entry_sink import EntrySink
 from gateway.ports import Observer
 from gateway.redaction import without_words
 from gateway.seldom import Seldom
@@ -18,18 +18,6 @@ from gateway.types import LedgerEntry
 BATCH_ENTRIES = 64
 
 _log = logging.getLogger(__name__)
-
-
-class EntrySink(Protocol):
-    """Makes something of finished requests: metrics, spans, rows."""
-
-    def take(self, batch: Sequence[LedgerEntry]) -> None:
-        """Takes entries that hold no prompt, no answer and no upstream's words. On the event loop: quick, no I/O."""
-        ...
-
-    async def close(self) -> None:
-        """Finishes what was taken and gives back everything; idempotent, and bounded in time."""
-        ...
 
 
 class EntryLedger:
@@ -53,6 +41,7 @@ class EntryLedger:
         self._waiting: list[LedgerEntry] = []
         self._filled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
         self._complain = Seldom(_log)
         self.recorded = 0
         self.dropped = 0
@@ -74,7 +63,7 @@ class EntryLedger:
         if not self._waiting:
             self._filled.set()
         self._waiting.append(entry)
-        if len(self._waiting) >= self._capacity:
+        if len(self._waiting) >= self._capacity or self._closed:
             self.flush()
 
     def flush(self) -> None:
@@ -88,14 +77,17 @@ class EntryLedger:
             self._task = asyncio.create_task(self._run(), name="headrace-ledger")
 
     async def close(self) -> None:
-        """Stops the task, hands over what waits and closes the sinks; idempotent."""
+        """Stops the task, hands over what waits and closes the sinks; idempotent.
+
+        Entries that come later are handed to the closed sinks, which count them as lost.
+        """
+        self._closed = True
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
         self.flush()
-        for sink in self._sinks:
-            await self._close_sink(sink)
+        await asyncio.gather(*map(self._close_sink, self._sinks))
 
     async def _run(self) -> None:
         while True:

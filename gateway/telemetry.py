@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from gateway.entry_sink import EntrySink
 from gateway.errors import ConfigurationError
-from gateway.ledger import EntrySink
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")

@@ -111,13 +111,22 @@ async def test_full_ring_is_handed_over_and_nothing_is_lost(make_entry: MakeEntr
 
 
 async def test_close_drains_and_closes_each_sink(make_entry: MakeEntry) -> None:
-    """Entries recorded right before the shutdown, and even after it began, reach the sinks."""
+    """Entries recorded right before the shutdown reach the sinks."""
     keeper = Keeper()
     ledger = EntryLedger([], [keeper], linger_s=3600)
     ledger.start()
     ledger.record(make_entry(1))
     await ledger.close()
     assert (["req-1"], 1) == (keeper.ids, keeper.closed)
+
+
+async def test_latecomers_are_handed_over_too(make_entry: MakeEntry) -> None:
+    """A request that ends after the close does not vanish: the sinks get it and answer for it."""
+    keeper = Keeper()
+    ledger = EntryLedger([], [keeper])
+    await ledger.close()
+    ledger.record(make_entry(9))
+    assert ["req-9"] == keeper.ids
 
 
 async def test_broken_plugin_breaks_nobody_else(
