@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import pydantic
 
@@ -20,6 +20,18 @@ from gateway.errors import ConfigurationError
 
 # pydantic's names for an unknown parameter, at the top and below.
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+
+_WORDS = {
+    "missing": "must be given",
+    "dataclass_type": "should be a mapping",
+    "dict_type": "should be a mapping",
+    "mapping_type": "should be a mapping",
+    "list_type": "should be a list",
+    "tuple_type": "should be a list",
+    "frozen_set_type": "should be a list",
+    "set_type": "should be a list",
+    "string_type": "should be text",
+}
 
 
 def parameters(cls: type) -> list[Field[Any]]:
@@ -94,34 +106,56 @@ def _as_text(value: Any) -> str:
 
 
 def _fault(cls: type, error: pydantic.ValidationError, where: str) -> ConfigurationError:
-    """One fault, in our words; a misspelt name first, because it also makes another one missing."""
-    fault = min(error.errors(include_url=False), key=lambda found: found["type"] not in _UNKNOWN)
-    path = where + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault["loc"])
+    """One fault, in our words.
+
+    A misspelt name first, because it also makes another one missing; then the deepest, because of a type's several
+    choices that is the one which was meant.
+    """
+    faults = error.errors(include_url=False)
+    fault = min(faults, key=lambda found: (found["type"] not in _UNKNOWN, -len(found["loc"])))
+    path, around = _locate(cls, fault["loc"], where)
     if fault["type"] in _UNKNOWN:
-        hint = did_you_mean(str(fault["loc"][-1]), _known_at(cls, fault["loc"][:-1]))
-        return ConfigurationError("unknown parameter", where=path, hint=hint)
-    if fault["type"] == "missing":
-        return ConfigurationError("must be given", where=path)
+        known = [field.name for field in parameters(around)] if _is_dataclass(around) else []
+        return ConfigurationError("unknown parameter", where=path, hint=did_you_mean(str(fault["loc"][-1]), known))
     if fault["type"] == "value_error":
         return ConfigurationError(str(fault["ctx"]["error"]), where=path)
     hint = ""
     if isinstance(fault["input"], str) and fault["type"] in {"float_type", "int_type"}:
         hint = "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
-    return ConfigurationError(fault["msg"].removeprefix("Input "), where=path, hint=hint)
+    words = _WORDS.get(fault["type"], fault["msg"].removeprefix("Input "))
+    return ConfigurationError(words, where=path, hint=hint)
 
 
-def _known_at(cls: Any, path: tuple[int | str, ...]) -> list[str]:
-    """The names that are allowed at ``path`` inside the parameters of ``cls``; none where that is no dataclass."""
-    kind = cls
-    for step in path:
-        if is_dataclass(kind):
-            kind = _without_none(get_type_hints(kind).get(str(step)))
+def _locate(cls: type, steps: tuple[int | str, ...], where: str) -> tuple[str, Any]:
+    """The path of ``steps`` in YAML, and the type that holds the last of them."""
+    path, around = where, None
+    kind: Any = cls
+    for step in steps:
+        choices = _choices(kind)
+        if len(choices) > 1:  # not a step in YAML: it tells which choice was tried
+            kind = next((choice for choice in choices if _tells(str(step), choice)), None)
+            continue
+        around = choices[0]
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+        if _is_dataclass(around):
+            kind = get_type_hints(around).get(str(step))
         else:  # an item of a mapping or a sequence
-            kind = _without_none(([inner for inner in get_args(kind) if inner is not ...] or [None])[-1])
-    return [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
+            kind = next((inner for inner in reversed(get_args(around)) if inner is not ...), None)
+    return path, around
 
 
-def _without_none(kind: Any) -> Any:
+def _choices(kind: Any) -> list[Any]:
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
-        return next(choice for choice in get_args(kind) if choice is not NoneType)
-    return kind
+        return [choice for choice in get_args(kind) if choice is not NoneType]
+    return [kind]
+
+
+def _tells(tag: str, choice: Any) -> bool:
+    """Whether pydantic's ``tag`` (``dict[str,Price]``, ``Price``) is that of ``choice``, where we look inside it."""
+    if _is_dataclass(choice):
+        return choice.__name__ in tag
+    return tag.startswith("dict[") and get_origin(choice) in {Mapping, dict}
+
+
+def _is_dataclass(kind: Any) -> TypeGuard[type]:
+    return isinstance(kind, type) and is_dataclass(kind)

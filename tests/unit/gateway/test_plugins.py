@@ -46,6 +46,7 @@ ACME = '''
         share: float = 0.5
         zones: Mapping[str, Zone] = field(default_factory=dict)
         home: Zone | None = None
+        places: Mapping[str, Zone | None] | tuple[str, ...] = ()
         tags: tuple[str, ...] = ()
         path: Path | None = None
         json: str = ""
@@ -213,8 +214,12 @@ def test_what_cannot_be_a_plugin_is_named_with_its_place_and_a_way_out(text: str
         ("radius_km: 1, zones: {eu: {weight: -1}}", "cost[1].zones.eu: `weight` must not be negative"),
         ("radius_km: 1, zones: {eu: {weigth: 1}}", "zones.eu.weigth: unknown parameter (did you mean `weight`?"),
         ("radius_km: 1, home: {weight: 1, x: 1}", "cost[1].home.x: unknown parameter (known: `rate_usd`, `weight`)"),
-        ("radius_km: 1, tags: [a, 1]", "cost[1].tags[1]: should be a valid string"),
-        ("radius_km: 1, tags: a", "cost[1].tags: should be a valid"),
+        ("radius_km: 1, home: 5", "cost[1].home: should be a mapping"),
+        ("radius_km: 1, places: {eu: {size: 1}}", "cost[1].places.eu.size: unknown parameter (known: `rate_usd`"),
+        ("radius_km: 1, places: {eu: {weight: x}}", "cost[1].places.eu.weight: should be a valid integer"),
+        ("radius_km: 1, places: [1]", "cost[1].places[0]: should be text"),
+        ("radius_km: 1, tags: [a, 1]", "cost[1].tags[1]: should be text"),
+        ("radius_km: 1, tags: a", "cost[1].tags: should be a list"),
         ("radius_km: 1, json: 2024-01-01", "cost[1]: holds what is no text, number, list or mapping: a date"),
     ],
 )
