@@ -11,7 +11,7 @@ from typing import TextIO
 from gateway.log_text import Redactor, on_one_line
 
 # Loggers that would write at INFO what we write ourselves, or at DEBUG what nobody may read: bodies and headers.
-_QUIET_LOGGERS = ("asyncio", "httpcore", "httpx", "urllib3", "uvicorn.access")
+_QUIET_LOGGERS = ("asyncio", "httpcore", "httpx", "urllib3", "uvicorn.access", "uvicorn.error")
 
 
 class LineFormatter(logging.Formatter):

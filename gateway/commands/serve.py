@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,14 @@ class _Server(uvicorn.Server):
         finally:
             for number in handlers:
                 loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Says where it listens, once it does; uvicorn's own words are left out of the log."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                host, port = listening.getsockname()[:2]
+                _log.info("running on http://%s:%d/v1", f"[{host}]" if ":" in host else host, port)
 
     def _stop(self) -> None:
         if self._draining is None:

@@ -1,0 +1,212 @@
+"""Every code block in the README and in ``docs/`` is run: what a page says is what happens."""
+
+import doctest
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway.policy_file import parse_policy
+from gateway.world import build_world
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+ADDRESS_IN_DOCS = "http://127.0.0.1:8080"
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced code block and where it stands."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}:{self.language}"
+
+
+def blocks() -> list[Block]:
+    """All fenced code blocks of all pages."""
+    return [
+        Block(page, text.count("\n", 0, match.start()) + 1, match[1], match[2])
+        for page in PAGES
+        for text in [page.read_text(encoding="utf-8")]
+        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    ]
+
+
+BLOCKS = blocks()
+README_POLICY = next(block.text for block in BLOCKS if block.page.name == "README.md" and block.language == "yaml")
+REQUEST = {
+    "model": "smollm2-135m-instruct",
+    "messages": [{"role": "user", "content": "Why is the sky blue?"}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A running gateway, and a folder as a reader would have it."""
+
+    address: str
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, command: list[str] | str) -> subprocess.CompletedProcess[str]:
+        """Runs a command as a reader would, with the address of this gateway."""
+        return subprocess.run(
+            command,
+            shell=isinstance(command, str),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, default_model_path: Path) -> Iterator[Stage]:
+    """The gateway that ``make serve`` starts, on a free port."""
+    folder = tmp_path_factory.mktemp("reader")
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "HEADRACE_STATE_DIR": str(folder),
+        "HEADRACE_MODEL_DIR": str(default_model_path.parent),
+    }
+    (folder / "policy.yaml").write_text(README_POLICY, encoding="utf-8")
+    (folder / "request.json").write_text(json.dumps(REQUEST), encoding="utf-8")
+    with _serving(folder, environment, []) as address:
+        yield Stage(address, folder, environment)
+
+
+class _serving:  # noqa: N801  # reads as what it does: `with _serving(...)`
+    """Starts ``headrace serve`` and, at the end, expects it to stop with 0 on SIGTERM."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], arguments: list[str]) -> None:
+        self._command = [str(BIN / "headrace"), "serve", *arguments, "--port", "0"]
+        self._folder = folder
+        self._environment = environment
+
+    def __enter__(self) -> str:
+        self._process = subprocess.Popen(
+            self._command, cwd=self._folder, env=self._environment, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stderr is not None
+        lines = []
+        for line in self._process.stderr:
+            lines.append(line)
+            if match := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
+                return self._ready(match[1])
+        raise AssertionError("".join(lines))
+
+    def _ready(self, address: str) -> str:
+        """Waits until the engine has loaded the model, as ``/readyz`` tells."""
+        transport = httpx.HTTPTransport(retries=3)
+        with httpx.Client(transport=transport, timeout=60) as client:
+            for _ in range(2000):
+                if client.get(f"{address}/readyz").status_code == 200:
+                    return address
+        raise AssertionError(client.get(f"{address}/readyz").text)
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        _, rest = self._process.communicate(timeout=60)
+        assert self._process.returncode == 0, rest
+
+
+def _of(*languages: str) -> list[object]:
+    return [pytest.param(block, id=str(block)) for block in BLOCKS if block.language in languages]
+
+
+def test_every_block_is_of_a_language_that_is_run_here() -> None:
+    """A block that no test runs would go stale in silence."""
+    assert set() == {str(block) for block in BLOCKS if block.language not in {"sh", "python", "yaml", "text"}}
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    """Links between pages are relative and exist."""
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert [] == broken
+
+
+@pytest.mark.parametrize("block", _of("yaml"))
+def test_yaml_is_a_policy_file_that_loads(block: Block) -> None:
+    """A policy in the docs can be copied and works."""
+    world = build_world(parse_policy(block.text, file=str(block)), file=str(block))
+    assert len(world.routes) > 0
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("block", _of("sh"))
+def test_shell_commands_do_what_they_say(block: Block, stage: Stage) -> None:
+    """Each command of the block succeeds in the folder of a reader."""
+    script = block.text.replace(ADDRESS_IN_DOCS, stage.address)
+    for command in re.sub(r"\\\n", "", script).strip().split("\n") if "'" not in script else [script.strip()]:
+        _run_command(command, stage)
+
+
+def _run_command(command: str, stage: Stage) -> None:
+    words = shlex.split(command)
+    if words[0] == "make":
+        done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    elif words[:2] == ["headrace", "serve"]:
+        with _serving(stage.folder, stage.environment, words[2:]):
+            return
+    elif words[0] == "sqlite3" and shutil.which("sqlite3") is None:
+        assert len(sqlite3.connect(stage.folder / words[1]).execute(words[2]).fetchall()) > 0
+        return
+    else:
+        done = stage.run(command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout != ""
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("block", _of("python"))
+def test_python_runs(block: Block, stage: Stage) -> None:
+    """A program runs against the gateway and prints; a module imports."""
+    source = block.text.replace(ADDRESS_IN_DOCS, stage.address)
+    done = stage.run([sys.executable, "-W", "error", "-c", source])
+    assert done.returncode == 0, done.stderr
+    assert ("print(" in source) == (done.stdout != "")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("block", _of("text"))
+def test_shown_output_is_what_explain_prints(block: Block, stage: Stage) -> None:
+    """The bill in the README is the bill that the command prints, but for the lines left out."""
+    done = stage.run("headrace explain policy.yaml request.json")
+    assert doctest.OutputChecker().check_output(block.text, done.stdout, doctest.ELLIPSIS), done.stdout
+
+
+def test_the_example_plugin_can_be_used_in_a_policy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class in plugins-vs-builtins.md loads by its name from somebody else's package."""
+    (block,) = [block for block in BLOCKS if block.page.name == "plugins-vs-builtins.md" and block.language == "python"]
+    (tmp_path / "acme_geo.py").write_text(block.text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert importlib.util.find_spec("acme_geo") is not None
+    policy = "backends: {home-1: {use: fake}}\ndefaults: {cost: [{use: 'acme_geo:FarAway', home: home}]}\n"
+    world = build_world(parse_policy(policy, file="policy.yaml"), file="policy.yaml")
+    assert "acme_geo:FarAway" == world.routes[0].scorers[0][0]
