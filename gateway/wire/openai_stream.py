@@ -104,7 +104,7 @@ class OpenAIStream:
         """See ``StreamView.end``."""
         if self.error is not None:
             return b""
-        if not self._began and not self._parser.partial:
+        if not self._began and (self.done or not self._parser.partial):
             raise UpstreamInvalid("the upstream closed its stream without an answer")
         if self.done:
             return b""

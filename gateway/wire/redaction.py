@@ -7,7 +7,7 @@ _REMOVED = "[removed]"
 _URL_HOST = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://)[^\s/?#\"'<>\\)\]},]+")
 _HOST_IN_WORDS = re.compile(r"(?i)\b(host(?:name)?\s*=\s*['\"]?)[\w.:-]+")
 _IPV4 = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b")
-_IPV6 = re.compile(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](?::\d{1,5})?")
+_IPV6 = re.compile(r"\[[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*\](?::\d{1,5})?")
 _NAME_AND_PORT = re.compile(r"(?i)\b(?:localhost|[a-z0-9](?:[a-z0-9-]{0,62}\.)+[a-z][a-z0-9-]{1,62}):\d{2,5}\b")
 _INTERNAL_NAME = re.compile(r"(?i)\b[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){0,8}\.(?:internal|local|svc|lan|cluster)\b")
 

@@ -84,7 +84,8 @@ class ToolCallRepair:
             raise UpstreamInvalid("the upstream sent a tool call that is no object")
         said = _read(given, place)
         call = _call_of(calls, said)
-        entry: dict[str, Any] = {**given, "function": dict(given.get("function") or {})}
+        function = given.get("function")
+        entry: dict[str, Any] = {**given, "function": dict(function) if isinstance(function, dict) else {}}
         if isinstance(entry["function"].get("arguments"), dict):
             entry["function"]["arguments"] = said.arguments
         if call is None:

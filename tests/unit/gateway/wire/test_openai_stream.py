@@ -1,0 +1,420 @@
+"""What a stream looks like to its client and to the meter, whatever the upstream makes of it."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import UpstreamInvalid, UpstreamTruncated
+from gateway.types import Usage
+from gateway.wire import openai_stream
+from gateway.wire.openai_stream import OpenAIStream
+
+USAGE = {
+    "prompt_tokens": 5,
+    "completion_tokens": 7,
+    "total_tokens": 12,
+    "prompt_tokens_details": {"cached_tokens": 3},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
+COUNTS = Usage(prompt_tokens=5, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
+DONE = b"data: [DONE]\n\n"
+
+
+def view(*, choices: int = 1, include_usage: bool = False) -> OpenAIStream:
+    """A fresh look."""
+    return OpenAIStream(choices=choices, include_usage=include_usage, max_event_bytes=4 * 1024 * 1024)
+
+
+def chunk(delta: Any = None, *, index: int = 0, finish: str | None = None, **fields: Any) -> bytes:
+    """One event of a chat."""
+    choice = {"index": index, "delta": delta or {}, "finish_reason": finish}
+    return event({"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice], **fields})
+
+
+def event(fields: Any) -> bytes:
+    """One event of anything."""
+    return b"data: " + json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
+
+
+def payloads(stream: bytes) -> list[Any]:
+    """The events that a client reads, which must all be canonical."""
+    frames = stream.split(b"\n\n")
+    assert frames.pop() == b""
+    assert all(frame.startswith(b"data: ") and b"\n" not in frame for frame in frames)
+    return [frame[6:].decode() if frame == DONE[:-2] else json.loads(frame[6:]) for frame in frames]
+
+
+ROLE = chunk({"role": "assistant", "content": ""})
+HELLO = chunk({"content": 'He said "usage": {"error":1} 日本語 👋'})
+MORE = chunk({"content": " more"})
+STOP = chunk(finish="stop")
+GOOD = ROLE + HELLO + MORE + STOP + event({"id": "c", "choices": [], "usage": USAGE}) + DONE
+
+
+def test_a_plain_stream_goes_through_byte_for_byte() -> None:
+    """And is metered on the way."""
+    look = view(include_usage=True)
+    assert GOOD == look.feed(GOOD) + look.end()
+    assert (COUNTS, "stop", "m", True, None) == (look.usage, look.finish_reason, look.model, look.done, look.error)
+
+
+def test_every_cut_and_every_line_end_gives_the_client_the_same_bytes() -> None:
+    """Cut once at every offset, and byte by byte; LF, CRLF, CR; comments, no space, byte order mark."""
+    variants = [GOOD, GOOD.replace(b"\n", b"\r\n"), GOOD.replace(b"\n", b"\r"), GOOD.replace(b"data: ", b"data:")]
+    variants.append(b"\xef\xbb\xbf" + GOOD.replace(b"\n\n", b"\n: ping\n\n: ping\n\n"))
+    for stream in variants:
+        for at in range(len(stream)):
+            look = view(include_usage=True)
+            assert GOOD == look.feed(stream[:at]) + look.feed(stream[at:]) + look.end()
+            assert COUNTS == look.usage
+        look = view(include_usage=True)
+        assert GOOD == b"".join(look.feed(stream[at : at + 1]) for at in range(len(stream))) + look.end()
+
+
+FRAGMENTS = [
+    ROLE,
+    HELLO,
+    MORE,
+    STOP,
+    chunk({"content": "x"}, usage=USAGE),
+    chunk({"content": "x"}, usage=None),
+    chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]}),
+    chunk({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}]}),
+    event({"choices": [], "usage": USAGE}),
+    event({"usage": USAGE}),
+    event({"choices": [], "prompt_filter_results": []}),
+    event({"error": {"message": "no"}}),
+    b"event: error\ndata: {}\n\n",
+    b": comment\n\n",
+    b"data: \n\n",
+    b"data:{}\r\n\r\n",
+    DONE,
+]
+
+
+@given(
+    parts=st.lists(st.sampled_from(FRAGMENTS), max_size=12),
+    size=st.integers(1, 400),
+    include_usage=st.booleans(),
+)
+def test_what_the_client_gets_does_not_depend_on_the_cuts(parts: list[bytes], size: int, include_usage: bool) -> None:
+    """Any stream, in one piece and in many: the same bytes, the same counts, the same ending."""
+
+    def outcome(pieces: list[bytes]) -> tuple[Any, ...]:
+        look = view(include_usage=include_usage)
+        out = b"".join(look.feed(piece) for piece in pieces)
+        try:
+            out += look.end()
+            ending = None
+        except (UpstreamTruncated, UpstreamInvalid) as error:
+            ending = type(error)
+        error = look.error and look.error.message
+        out = re.sub(rb'"call_[0-9a-f]{24}"', b'"made up"', out)
+        return out, ending, look.usage, look.finish_reason, look.visible, look.done, error
+
+    stream = b"".join(parts)
+    assert outcome([stream]) == outcome([stream[at : at + size] for at in range(0, len(stream), size)])
+
+
+def test_a_line_of_three_megabytes_goes_through() -> None:
+    """There is no ceiling below the configured one."""
+    big = chunk({"content": "x" * 3 * 1024 * 1024})
+    look = view()
+    out = b"".join(look.feed((big + STOP)[at : at + 16384]) for at in range(0, len(big + STOP), 16384))
+    assert big + STOP + DONE == out + look.end()
+
+
+# ---- when something is visible --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": "x"},
+        {"content": " "},
+        {"content": [{"type": "text", "text": "x"}]},
+        {"reasoning_content": "x"},
+        {"reasoning": "x"},
+        {"refusal": "x"},
+        {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]},
+        {"function_call": {"name": "f"}},
+        {"audio": {"id": "a"}},
+    ],
+)
+def test_output_of_any_kind_is_visible(delta: dict[str, Any]) -> None:
+    """From there on, there is no second try."""
+    look = view()
+    look.feed(ROLE)
+    assert not look.visible
+    look.feed(chunk(delta))
+    assert look.visible
+
+
+@pytest.mark.parametrize("delta", [{}, {"role": "assistant"}, {"content": None, "tool_calls": []}, {"content": ""}])
+def test_an_opening_is_not_visible(delta: dict[str, Any]) -> None:
+    """It says nothing yet."""
+    look = view()
+    assert chunk(delta) == look.feed(chunk(delta))
+    assert not look.visible
+    assert 0 == look.output_bytes
+
+
+def test_an_end_is_visible_and_so_is_a_completion_text() -> None:
+    """An empty answer is an answer."""
+    for shown in (STOP, event({"choices": [{"index": 0, "text": "x"}]})):
+        look = view()
+        look.feed(shown)
+        assert look.visible
+
+
+# ---- usage ----------------------------------------------------------------------------------------------------------
+
+LAST = chunk({"content": "!"}, finish="stop")
+LAST_WITH_USAGE = chunk({"content": "!"}, finish="stop", usage=USAGE)
+USAGE_SHAPES = {
+    "choices empty": [LAST, event({"id": "c", "model": "m", "choices": [], "usage": USAGE})],
+    "choices missing": [LAST, event({"id": "c", "model": "m", "usage": USAGE})],
+    "choices null": [LAST, event({"id": "c", "model": "m", "choices": None, "usage": USAGE})],
+    "packed in the last content chunk": [LAST_WITH_USAGE],
+    "packed and alone": [LAST_WITH_USAGE, event({"id": "c", "choices": [], "usage": USAGE})],
+    "in every chunk": [chunk({"content": "a"}, usage={**USAGE, "completion_tokens": 1}), LAST_WITH_USAGE],
+    "spaces in the JSON": [
+        LAST,
+        b'data: {"id": "c", "choices" : [], "usage" : ' + json.dumps(USAGE).encode() + b"}\n\n",
+    ],
+}
+
+
+@pytest.mark.parametrize("with_done", [True, False])
+@pytest.mark.parametrize("shape", USAGE_SHAPES)
+def test_usage_is_always_counted_and_shown_once_if_asked_for(shape: str, with_done: bool) -> None:
+    """As one trailing chunk with no choices, and in no other."""
+    stream = ROLE + HELLO + b"".join(USAGE_SHAPES[shape]) + (DONE if with_done else b"")
+    for include_usage in (True, False):
+        look = view(include_usage=include_usage)
+        *chunks, done = payloads(look.feed(stream) + look.end())
+        assert "[DONE]" == done
+        assert COUNTS == look.usage
+        if include_usage:
+            last = chunks.pop()
+            assert ([], USAGE) == (last["choices"], last["usage"])
+        assert all(shown["choices"] and "usage" not in shown for shown in chunks)
+
+
+def test_a_chunk_loses_its_usage_and_nothing_else() -> None:
+    """Numbers keep their spelling."""
+    look = view()
+    given_ = (
+        b'data: {"id":"c","usage":{"prompt_tokens":1},"choices":[{"index":0,"delta":{"content":"x"}}],"t":1.50}\n\n'
+    )
+    assert given_.replace(b'"usage":{"prompt_tokens":1},', b"") == look.feed(given_)
+    assert Usage(prompt_tokens=1) == look.usage
+
+
+# ---- endings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [STOP, DONE, STOP + DONE])
+def test_a_finish_or_an_end_mark_completes_the_answer(ending: bytes) -> None:
+    """One of the two is enough, and the client gets its end mark in any case."""
+    look = view()
+    out = look.feed(ROLE + HELLO + ending) + look.end()
+    assert out.endswith(DONE)
+    assert 1 == out.count(DONE)
+    assert ("stop" if STOP in ending else "") == look.finish_reason
+
+
+@pytest.mark.parametrize("stream", [ROLE, ROLE + HELLO, ROLE + HELLO + STOP[:-1], ROLE + HELLO + DONE[:-1], ROLE[:9]])
+def test_an_end_without_either_is_a_truncation(stream: bytes) -> None:
+    """A clean close does not make an answer whole, nor does half an event."""
+    look = view()
+    look.feed(stream)
+    with pytest.raises(UpstreamTruncated):
+        look.end()
+
+
+@pytest.mark.parametrize("stream", [b"", b": ping\n\n", b"\n\n", DONE])
+def test_a_stream_without_any_chunk_is_no_answer(stream: bytes) -> None:
+    """Not even where it says that it is done."""
+    look = view()
+    look.feed(stream)
+    with pytest.raises(UpstreamInvalid):
+        look.end()
+
+
+def test_all_choices_have_to_finish() -> None:
+    """One of two is half an answer."""
+    look = view(choices=2)
+    look.feed(HELLO + STOP)
+    with pytest.raises(UpstreamTruncated):
+        look.end()
+    assert DONE == look.feed(chunk(index=1, finish="length")).removeprefix(chunk(index=1, finish="length")) + look.end()
+
+
+def test_after_a_finish_half_an_event_does_not_matter() -> None:
+    """The answer is complete, what was to follow is not missed."""
+    look = view()
+    look.feed(HELLO + STOP + b'data: {"cho')
+    assert DONE == look.end()
+
+
+def test_nothing_is_owed_twice() -> None:
+    """The end comes once."""
+    look = view()
+    look.feed(HELLO + STOP)
+    assert DONE == look.end()
+    assert b"" == look.end()
+
+
+def test_after_the_end_mark_everything_is_ignored() -> None:
+    """In the same read and in later ones."""
+    look = view()
+    assert HELLO + DONE == look.feed(HELLO + DONE + MORE + b"data: junk\n\n")
+    assert b"" == look.feed(event({"error": {"message": "late"}}))
+    assert b"" == look.end()
+    assert look.error is None
+
+
+# ---- errors in the stream -------------------------------------------------------------------------------------------
+
+ERRORS = {
+    "a top-level error": event({"error": {"message": "no memory at http://10.0.0.7:8000/x", "type": "oom", "code": 7}}),
+    "empty choices and an error": event({"choices": [], "error": {"message": "no memory", "type": "oom", "code": "7"}}),
+    "choices and an error": chunk(finish="error", error={"message": "no memory", "type": "oom", "code": "7"}),
+    "a named event": b'event: error\ndata: {"error":{"message":"no memory","type":"oom","code":"7"}}\n\n',
+    "a named event, bare": b'event: error\ndata: {"message":"no memory","type":"oom","code":"7"}\n\n',
+}
+
+
+@pytest.mark.parametrize("shape", ERRORS)
+def test_an_error_in_the_stream_ends_it_after_what_came_before(shape: str) -> None:
+    """Its message and class survive, our hosts do not."""
+    look = view()
+    assert HELLO + MORE == look.feed(HELLO + MORE + ERRORS[shape] + MORE + DONE)
+    assert look.error is not None
+    assert look.error.message.startswith("no memory")
+    assert "10.0.0.7" not in look.error.message
+    assert ("oom", "7") == (look.error.upstream_type, look.error.upstream_code)
+    assert b"" == look.feed(MORE) + look.end()
+
+
+@pytest.mark.parametrize("error", [None, {}, "", []])
+def test_an_empty_error_is_none(error: Any) -> None:
+    """Some upstreams send the field always."""
+    look = view()
+    said = chunk({"content": "x"}, error=error)
+    assert said == look.feed(said)
+    assert look.error is None
+
+
+@pytest.mark.parametrize("data", [b"junk", b"[]", b"1", b'{"choices":1}', b'{"choices":[1]}', b'{"a":' * 100_000, b"{"])
+def test_an_event_that_is_no_chunk_is_no_answer(data: bytes) -> None:
+    """The client never sees it."""
+    with pytest.raises(UpstreamInvalid):
+        view().feed(b"data: " + data + b"\n\n")
+
+
+# ---- what it costs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parses(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Everything that a chunk's decoder was given."""
+    seen: list[bytes] = []
+    decoder = openai_stream._CHUNK
+
+    class Counting:
+        def decode(self, data: bytes) -> Any:
+            seen.append(data)
+            return decoder.decode(data)
+
+    monkeypatch.setattr(openai_stream, "_CHUNK", Counting())
+    return seen
+
+
+@pytest.mark.parametrize("transform", [bytes, lambda data: data.replace(b"\n", b"\r\n")])
+def test_plain_deltas_are_not_parsed_once_something_is_visible(
+    parses: list[bytes], transform: Callable[[bytes], bytes]
+) -> None:
+    """However they are cut, and whatever their text says."""
+    look = view()
+    null = chunk({"content": "x", "tool_calls": None}, usage=None, error=None)
+    out = look.feed(transform(ROLE + HELLO))
+    for _ in range(50):
+        out += look.feed(transform(MORE)) + look.feed(transform(MORE + HELLO + null))
+    assert ROLE + HELLO + (MORE + MORE + HELLO + null) * 50 == out
+    assert 2 == len(parses)
+    look.feed(transform(STOP))
+    assert 3 == len(parses)
+
+
+def test_markers_are_found_where_the_json_has_spaces() -> None:
+    """Python's own writer puts one after each colon."""
+    look = view()
+    for fields in ({"content": "x"}, {}):
+        choice = {"index": 0, "delta": fields, "finish_reason": None if fields else "stop"}
+        look.feed(b"data: " + json.dumps({"choices": [choice], "usage": None}).encode() + b"\n\n")
+    assert "stop" == look.finish_reason
+
+
+@pytest.mark.parametrize("per_read", [1, 5])
+def test_output_is_estimated_within_reason_where_it_is_not_parsed(per_read: int) -> None:
+    """The envelope is known from the first chunk, so that only the text is left."""
+    look = view()
+    look.feed(ROLE + chunk({"content": "12345"}))
+    for _ in range(20):
+        look.feed(chunk({"content": "1234567890"}) * per_read)
+    assert 5 + 200 * per_read == look.output_bytes
+
+
+# ---- tool calls -----------------------------------------------------------------------------------------------------
+
+
+def test_only_chunks_with_a_wrong_tool_call_are_rewritten() -> None:
+    """The rest of a rewritten chunk stays as it was."""
+    look = view()
+    right = chunk(
+        {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}
+    )
+    more = chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"x":1}'}}]}, t=1.5)
+    wrong = chunk(
+        {"tool_calls": [{"index": 0, "id": "b", "type": "function", "function": {"name": "f", "arguments": ""}}]}
+    )
+    put_right = wrong.replace(b'"tool_calls":[{"index":0', b'"tool_calls":[{"index":1')
+    assert right + more + put_right == look.feed(right + more + wrong)
+    done = look.feed(chunk(finish="tool_calls")) + look.end()
+    assert [["tool_calls"], "[DONE]"] == [
+        [choice["finish_reason"] for choice in said["choices"]] if isinstance(said, dict) else said
+        for said in payloads(done)
+    ]
+
+
+def test_tool_calls_that_are_no_list_are_no_answer() -> None:
+    """There is nothing to forward."""
+    with pytest.raises(UpstreamInvalid):
+        view().feed(chunk({"tool_calls": {"index": 0}}))
+
+
+def test_tool_calls_of_two_choices_are_repaired_apart() -> None:
+    """Also where they share a chunk."""
+    look = view(choices=2)
+    call = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+    def both(entry: dict[str, Any]) -> bytes:
+        return event({"choices": [{"index": at, "delta": {"tool_calls": [entry]}} for at in (0, 1)]})
+
+    shown = payloads(look.feed(both(call) + both({**call, "id": "b"})))
+    indexes = [[choice["delta"]["tool_calls"][0]["index"] for choice in said["choices"]] for said in shown]
+    assert [[0, 0], [1, 1]] == indexes
+
+
+def test_the_look_keeps_no_more_than_it_needs() -> None:
+    """A chunk with counts is kept only where it is owed."""
+    look = view()
+    look.feed(HELLO + chunk({"content": "x"}, usage=USAGE))
+    assert look._usage_chunk is None
