@@ -1,3 +1,4 @@
+import logging
 import subprocess
 import sys
 
@@ -55,3 +56,19 @@ async def test_on_opens_a_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     sink = open_spans(ENDPOINT)
     assert sink is not None
     await sink.close()
+
+
+async def test_exporter_complains_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often a sink is opened, the exporter's own complaints about a collector that is away make one line."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", ENDPOINT["OTEL_EXPORTER_OTLP_ENDPOINT"])
+    logger = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    monkeypatch.setattr(logger, "filters", [])
+    for _ in range(2):
+        sink = open_spans(ENDPOINT)
+        assert sink is not None
+        await sink.close()
+    for number in range(100):
+        logger.warning("retry %d", number)
+    assert ["retry 0"] == [record.message for record in caplog.records]
