@@ -92,7 +92,7 @@ def _model(cls: type) -> type[pydantic.BaseModel]:
             default = {"default_factory": field.default_factory}
         # The alias is the name: a parameter may then be called `json` or `copy`, which pydantic's models have as verbs.
         columns[f"parameter_{position}"] = (hints[field.name], pydantic.Field(alias=field.name, **default))
-    config = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    config = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
     try:
         return pydantic.create_model(cls.__name__, __config__=config, __doc__=cls.__doc__, **columns)
     except pydantic.PydanticUserError as error:

@@ -19,8 +19,20 @@ from hypothesis import strategies as st
 
 import policies
 from gateway import plugins
+from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
-from gateway.types import Bill, Candidate, ChatRequest, Context, Forecast, Operation, Price, Worth
+from gateway.types import (
+    Arrival,
+    Bill,
+    Candidate,
+    ChatRequest,
+    Context,
+    Forecast,
+    Operation,
+    Price,
+    TraceContext,
+    Worth,
+)
 
 Make = Callable[..., Any]
 
@@ -90,32 +102,34 @@ candidates = st.builds(
     failure_rate=st.floats(0, 1),
     down=st.none() | st.just("cooling"),
 )
-forecasts = st.builds(Forecast, prompt_tokens=tokens, output_tokens_p50=tokens, output_tokens_p90=tokens)
-worths = st.builds(Worth, usd_per_second=st.floats(0, 10), usd_per_success=st.floats(0, 10))
-wishes = st.fixed_dictionaries(
-    {},
-    optional={
-        "n": st.integers(1, 8),
-        "max_tokens": st.none() | st.integers(0, 100_000),
-        "needs": st.frozensets(st.sampled_from(["tools", "vision"])),
-        "raw": st.fixed_dictionaries(
-            {}, optional={"seed": st.just(b"1"), "stop": st.just(b"[]"), "user": st.just(b'"u"')}
-        ),
-    },
+arrival = Arrival(
+    id="req-1",
+    operation=Operation.CHAT,
+    tenant="acme",
+    received_s=0,
+    received_unix_s=0,
+    trace=TraceContext(trace_id="1" * 32, span_id="1" * 16),
 )
-
-
-@pytest.fixture(scope="session")
-def context_of(make_request: Make) -> Callable[[dict[str, Any], Forecast, Worth], Context]:
-    """Makes a context from what hypothesis drew."""
-
-    def make(wish: dict[str, Any], forecast: Forecast, worth: Worth) -> Context:
-        return Context(request=make_request("hello", **wish), forecast=forecast, worth=worth)
-
-    return make
-
-
-ContextOf = Callable[[dict[str, Any], Forecast, Worth], Context]
+contents = st.text() | st.lists(st.builds(Part, type=st.just("text"), text=st.text()), max_size=2).map(tuple)
+raws = st.fixed_dictionaries({}, optional={"seed": st.just(b"1"), "stop": st.just(b"[]"), "user": st.just(b'"u"')})
+requests = st.builds(
+    ChatRequest,
+    arrival=st.just(arrival),
+    model=names,
+    messages=st.lists(st.builds(Message, role=st.just("user"), content=contents), max_size=4).map(tuple),
+    prompt=st.none() | st.text() | st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    n=st.integers(1, 8),
+    max_tokens=st.none() | st.integers(0, 100_000),
+    needs=st.frozensets(st.sampled_from(["tools", "vision"])),
+    prompt_bytes=st.integers(0, 10**7),
+    raw=raws,
+)
+contexts = st.builds(
+    Context,
+    request=requests,
+    forecast=st.builds(Forecast, prompt_tokens=tokens, output_tokens_p50=tokens, output_tokens_p90=tokens),
+    worth=st.builds(Worth, usd_per_second=st.floats(0, 10), usd_per_success=st.floats(0, 10)),
+)
 
 
 def test_every_family_of_policies_has_a_plugin() -> None:
@@ -197,18 +211,11 @@ def test_a_filter_says_whether_the_client_is_to_blame(family: str, name: str) ->
 
 
 @_named("filter")
-@given(wish=wishes, forecast=forecasts, worth=worths, candidate=candidates)
+@given(ctx=contexts, candidate=candidates)
 def test_a_filter_is_pure_and_gives_its_reason_in_words(
-    context_of: ContextOf,
-    family: str,
-    name: str,
-    wish: dict[str, Any],
-    forecast: Forecast,
-    worth: Worth,
-    candidate: Candidate,
+    family: str, name: str, ctx: Context, candidate: Candidate
 ) -> None:
     """The same inputs, the same answer; and nothing is changed."""
-    ctx = context_of(wish, forecast, worth)
     before = copy.deepcopy((ctx, candidate))
     for policy in _built(family, name):
         reason = policy.exclude(ctx, candidate)
@@ -218,18 +225,9 @@ def test_a_filter_is_pure_and_gives_its_reason_in_words(
 
 
 @_named("cost")
-@given(wish=wishes, forecast=forecasts, worth=worths, some=st.lists(candidates, max_size=4))
-def test_a_term_is_pure_finite_and_never_negative(
-    context_of: ContextOf,
-    family: str,
-    name: str,
-    wish: dict[str, Any],
-    forecast: Forecast,
-    worth: Worth,
-    some: list[Candidate],
-) -> None:
+@given(ctx=contexts, some=st.lists(candidates, max_size=4))
+def test_a_term_is_pure_finite_and_never_negative(family: str, name: str, ctx: Context, some: list[Candidate]) -> None:
     """In whatever order the candidates come: one bill does not know of another."""
-    ctx = context_of(wish, forecast, worth)
     before = copy.deepcopy((ctx, some))
     for policy in _built(family, name):
         bills = [policy.usd(ctx, candidate) for candidate in some]
@@ -240,24 +238,14 @@ def test_a_term_is_pure_finite_and_never_negative(
 
 @_named("rank")
 @given(
-    wish=wishes,
-    forecast=forecasts,
-    worth=worths,
+    ctx=contexts,
     some=st.lists(st.tuples(candidates, st.floats(allow_infinity=True, allow_nan=False)), max_size=5),
     shuffled=st.randoms(use_true_random=False),
 )
 def test_a_rank_orders_and_neither_loses_nor_invents(
-    context_of: ContextOf,
-    family: str,
-    name: str,
-    wish: dict[str, Any],
-    forecast: Forecast,
-    worth: Worth,
-    some: list[tuple[Candidate, float]],
-    shuffled: Any,
+    family: str, name: str, ctx: Context, some: list[tuple[Candidate, float]], shuffled: Any
 ) -> None:
     """And the order in which the bills come in decides nothing, where candidates can be told apart."""
-    ctx = context_of(wish, forecast, worth)
     distinct = {(candidate.backend, candidate.model): (candidate, usd) for candidate, usd in some}.values()
     bills = tuple(Bill(candidate=candidate, terms=(("t", usd),), total_usd=usd) for candidate, usd in distinct)
     for policy in _built(family, name):
@@ -268,24 +256,17 @@ def test_a_rank_orders_and_neither_loses_nor_invents(
 
 
 @_named("classify")
-@given(
-    texts=st.lists(st.text(), max_size=4),
-    wish=wishes,
-    prompt=st.none() | st.text() | st.lists(st.integers(0, 9), max_size=3).map(tuple),
-)
-def test_a_forecast_is_never_negative_in_order_and_within_the_cap(
-    make_request: Make, family: str, name: str, texts: list[str], wish: dict[str, Any], prompt: Any
-) -> None:
+@given(asked=requests)
+def test_a_forecast_is_never_negative_in_order_and_within_the_cap(family: str, name: str, asked: ChatRequest) -> None:
     """For any well-formed request."""
-    request: ChatRequest = make_request(*texts, prompt=prompt, **wish)
     for policy in _built(family, name):
-        forecast = policy.forecast(request)
+        forecast = policy.forecast(asked)
         assert 0 <= forecast.prompt_tokens
         assert 0 <= forecast.output_tokens_p50 <= forecast.output_tokens_p90
         assert all(type(value) is int for value in (forecast.prompt_tokens, forecast.output_tokens_p90))
-        if request.max_tokens is not None:
-            assert forecast.output_tokens_p90 <= request.max_tokens * request.n
-        assert forecast == policy.forecast(request)
+        if asked.max_tokens is not None:
+            assert forecast.output_tokens_p90 <= asked.max_tokens * asked.n
+        assert forecast == policy.forecast(asked)
 
 
 @_named("admit")

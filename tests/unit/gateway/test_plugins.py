@@ -125,7 +125,7 @@ def test_the_families_are_listed_without_importing_any_plugin() -> None:
         "print(listed); print([m for m in sys.modules if m.startswith('policies.') and m.count('.') > 1])"
     )
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  # our own program
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # our own program
     listed, imported = done.stdout.splitlines()
     assert "'cost': ('decoding', 'money', 'prefill', 'risk', 'waiting')" in listed
     assert "[]" == imported
@@ -150,13 +150,8 @@ def test_parameters_become_what_the_fields_are() -> None:
         "radius_km: 3, share: 1, zones: {eu: {weight: 2, rate_usd: 0.1}}, home: {weight: 1}, tags: [a, b], "
         "path: /srv/models, json: x"
     )
-    assert (3, 1.0, ("a", "b"), Path("/srv/models"), "x") == (
-        built.radius_km,
-        built.share,
-        built.tags,
-        built.path,
-        built.json,
-    )
+    assert (3, 1.0, ("a", "b")) == (built.radius_km, built.share, built.tags)
+    assert (Path("/srv/models"), "x") == (built.path, built.json)
     assert (2, Decimal("0.1"), 1) == (built.zones["eu"].weight, built.zones["eu"].rate_usd, built.home.weight)
     assert isinstance(built.share, float)
 
@@ -235,7 +230,7 @@ def test_an_error_does_not_repeat_what_was_written() -> None:
     """A key pasted into the wrong field must not end up in a log."""
     with pytest.raises(ConfigurationError) as caught:
         _nearest("radius_km: sk-very-secret")
-    assert "sk-very-secret" not in str(caught.value)
+    assert "sk-very-secret" not in f"{caught.value} {caught.value.__cause__}"
 
 
 def test_a_filter_must_say_what_the_client_is_told() -> None:

@@ -143,11 +143,8 @@ async def test_a_waiter_that_is_cancelled_leaves_the_queue(make_context: Make) -
 async def test_a_waiter_cancelled_just_after_its_turn_came_passes_the_place_on(make_context: Make) -> None:
     """The place is granted before the task runs; the cancellation meets it in between."""
     async with open_house(FixedConcurrency(limit=1, queue=5), make_context()) as guests:
-        await guests.come(1, 2, 3)
-        (turn, *_) = guests.door._places.queue
-        guests._leave[1].set()
-        while not turn.done():
-            await asyncio.sleep(0)
+        async with guests.door.admit(make_context()):
+            await guests.come(2, 3)
         guests.tasks[2].cancel()
         await settle()
         assert ([3], True, 1) == (guests.inside, guests.tasks[2].cancelled(), guests.door.in_flight)
