@@ -12,7 +12,7 @@ from gateway.errors import UpstreamInvalid
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
 from gateway.types import ChatRequest, Finish, Usage
-from gateway.wire.format import Format, StreamView
+from gateway.wire.format import Format, StreamView, WholeView
 
 _MOST_HELD_BYTES = 64 * 1024
 """An upstream that sends more than this without saying anything is shown to the client as it is."""
@@ -77,6 +77,7 @@ class ClientSink:
         self._pace = pace
         self._bounds = bounds
         self._stream: StreamView | None = None
+        self._whole_view: WholeView | None = None
         self._whole: list[bytes] = []
         self._whole_bytes = 0
         self._held: list[bytes] = []
@@ -84,8 +85,9 @@ class ClientSink:
 
     @property
     def output_bytes(self) -> int:
-        """About how much text of the answer has passed."""
-        return self._stream.output_bytes if self._stream else 0
+        """About how much text of the answer there is, so far."""
+        view = self._stream or self._whole_view
+        return view.output_bytes if view else 0
 
     @property
     def complete(self) -> bool:
@@ -119,7 +121,7 @@ class ClientSink:
         """See ``Sink.end``."""
         if self._stream is not None:
             return await self._end_stream(self._stream)
-        view = self._wire.whole(self._request)
+        view = self._whole_view = self._wire.whole(self._request)
         body = view.take(b"".join(self._whole))
         self.committed = True
         finish = Finish(reason=view.finish_reason, usage=view.usage, model=view.model)

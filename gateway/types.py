@@ -137,9 +137,8 @@ class Price:
         """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
         cached_tokens = min(max(usage.cached_tokens, 0), max(usage.prompt_tokens, 0))
         fresh_tokens = max(usage.prompt_tokens, 0) - cached_tokens
-        cached_rate = self.cached_input_usd_per_mtok
-        if cached_rate is None:
-            cached_rate = self.input_usd_per_mtok
+        rate = self.cached_input_usd_per_mtok
+        cached_rate = self.input_usd_per_mtok if rate is None else rate
         tokens_usd = (
             fresh_tokens * self.input_usd_per_mtok
             + cached_tokens * cached_rate
@@ -293,10 +292,6 @@ class LedgerEntry:
 
     @property
     def cost_usd(self) -> Decimal | None:
-        """The sum over all attempts that were made; ``None`` as soon as one has no known price."""
-        total = Decimal(0)
-        for attempt in self.attempts:
-            if attempt.cost_usd is None:
-                return None
-            total += attempt.cost_usd
-        return total
+        """The sum over all attempts; ``None`` as soon as one has no known price."""
+        known = [attempt.cost_usd for attempt in self.attempts if attempt.cost_usd is not None]
+        return sum(known, Decimal(0)) if len(known) == len(self.attempts) else None
