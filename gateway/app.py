@@ -8,6 +8,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
+from gateway.access_log import AccessLog
 from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
@@ -53,10 +54,10 @@ class Gateway:
         self._secret_names = policy.secret_names()
         world = build_world(policy, file=str(settings.policy or DEFAULT_POLICY))
         self._fleet = Fleet(clock=self._clock, shared=MemoryShared(self._clock))
-        self._rows = SqlLedger(settings.state_dir / LEDGER_FILE) if settings.ledger == "sqlite" else None
+        self._rows = _open_rows(settings)
         self._metrics = Metrics(_label_names(world), self._live())
         spans = open_spans(settings.otel_variables())
-        sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows) if sink is not None]
+        sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, AccessLog()) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)
         self.pipeline = Pipeline(
             self._rules(world),
@@ -83,8 +84,9 @@ class Gateway:
         return self.pipeline.rules.door.locked
 
     def secrets(self) -> tuple[str, ...]:
-        """The values that must never be written anywhere."""
-        return tuple(value for name in self._secret_names if (value := self._settings.secret(name)) is not None)
+        """The values that must never be written anywhere: providers' keys, and those of the trace collector."""
+        named = (self._settings.secret(name) for name in self._secret_names)
+        return (*(value for value in named if value is not None), *self._settings.otel_secrets())
 
     def readiness(self) -> Readiness:
         """Ready while at least one backend takes requests and nothing drains."""
@@ -204,6 +206,12 @@ class Gateway:
             task = asyncio.create_task(close_when_settled(), name="headrace-retire")
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
+
+
+def _open_rows(settings: Settings) -> SqlLedger | None:
+    if settings.ledger == "off":
+        return None
+    return SqlLedger(settings.state_dir / LEDGER_FILE, capacity=settings.ledger_rows_waiting)
 
 
 def _label_names(world: World) -> LabelNames:

@@ -68,6 +68,13 @@ class Settings(BaseSettings):
         """OpenTelemetry's own variables, which keep the names that its specification gives them."""
         return {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
 
+    def otel_secrets(self) -> tuple[str, ...]:
+        """The header values that go to a trace collector: its credentials are among them."""
+        pairs = (
+            pair for name, value in self.otel_variables().items() if "HEADERS" in name for pair in value.split(",")
+        )
+        return tuple(value.strip() for pair in pairs if (value := pair.partition("=")[2]).strip())
+
 
 def read_settings(**overrides: object) -> Settings:
     """Settings from the environment; ``overrides`` that are not ``None`` (command-line options) go first.
