@@ -161,6 +161,7 @@ class Embedded:
             down=self._down(),
             prefill_tokens_per_s=ready.self_test.prefill_tokens_per_s if ready else None,
             seconds_per_token=ready.self_test.decode_s_per_token if ready else None,
+            keeps_prefixes=False,
         )
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -128,7 +128,7 @@ class Gateway:
             self._ledger.observe_with(new.observers())
             self._metrics.rename(_label_names(new))
             in_use = {id(backend) for backend in new.backends.values()}
-            gone = [backend for backend in old.backends.values() if id(backend) not in in_use]
+            gone = {name: backend for name, backend in old.backends.items() if id(backend) not in in_use}
             self._retire(gone)
             _log.info("the policy file was reloaded")
 
@@ -194,12 +194,13 @@ class Gateway:
             observer_failures=lambda: self._ledger.observer_failures,
         )
 
-    def _retire(self, backends: list[Backend]) -> None:
+    def _retire(self, backends: Mapping[str, Backend]) -> None:
         """Closes backends that the new world does not have, once the requests that may use them have ended."""
 
         async def close_when_settled() -> None:
             await self.pipeline.settled()
-            for backend in backends:
+            for name, backend in backends.items():
+                self._fleet.forget(name)
                 await backend.close()
 
         if backends:

@@ -66,6 +66,7 @@ class Fleet:
         self.prefixes = PrefixIndex(WARM_BLOCKS)
         self._shared = shared
         self.in_flight: Counter[str] = Counter()
+        self._away: set[str] = set()
         self._standings: dict[tuple[str, str], Standing] = {}
         self._last_chain: tuple[str, str, tuple[bytes, ...]] = ("", "", ())
 
@@ -92,12 +93,29 @@ class Fleet:
         named = [(target, _model_at(target, facts[target.backend], ctx.request.model)) for target in route.targets]
         by_model: dict[str, list[str]] = defaultdict(list)
         for target, model in named:
-            by_model[model].append(target.backend)
+            if facts[target.backend].keeps_prefixes:
+                by_model[model].append(target.backend)
+        self._forget_those_away(facts)
         warm = {model: self.prefixes.warm_bytes(self.chain(ctx, model), names) for model, names in by_model.items()}
         return tuple(
-            self._candidate(ctx, target.backend, model, facts[target.backend], warm[model][target.backend], now_s)
+            self._candidate(
+                ctx, target.backend, model, facts[target.backend], warm.get(model, _COLD).get(target.backend, 0), now_s
+            )
             for target, model in named
         )
+
+    def forget(self, backend: str) -> None:
+        """The backend has left or starts anew: nothing is warm there any more."""
+        self.prefixes.forget(backend)
+
+    def _forget_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
+        """A backend that is down comes back with a cold cache; walking over the index once for that is enough."""
+        for name, known in facts.items():
+            if known.down is None:
+                self._away.discard(name)
+            elif name not in self._away:
+                self._away.add(name)
+                self.prefixes.forget(name)
 
     def _candidate(
         self, ctx: Context, backend: str, model: str, facts: BackendFacts, warm_bytes: int, now_s: float
@@ -148,6 +166,7 @@ class Fleet:
 
 
 _UNLISTED = ModelFacts()
+_COLD: Mapping[str, int] = {}
 
 
 def _cool_key(backend: str, standing: Standing) -> str:

@@ -110,7 +110,7 @@ class BackendFacts:
     """What a backend says of itself, now. ``down`` is the reason why it takes nothing, or ``None``.
 
     ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
-    learns them from traffic otherwise.
+    learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts.
     """
 
     models: Mapping[str, ModelFacts]
@@ -119,6 +119,7 @@ class BackendFacts:
     down: str | None = None
     prefill_tokens_per_s: float | None = None
     seconds_per_token: float | None = None
+    keeps_prefixes: bool = True
 
 
 class Sink(Protocol):
