@@ -14,7 +14,7 @@ from gateway.ports import Surroundings
 from gateway.types import Arrival, Call, ChatRequest, Finish, Operation, TraceContext
 from gateway.wire.format import Format, StreamView, WholeView
 
-pytest_plugins = ["tests.factories"]
+pytest_plugins = ["tests.factories", "tests.exchanges"]
 
 TRACE = TraceContext(trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331")
 

@@ -1,0 +1,237 @@
+"""A whole gateway in memory: exchanges without sockets, and a pipeline over real backends, policies and ledger."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.door import Door
+from gateway.exchange import RawHeaders
+from gateway.fleet import Fleet
+from gateway.ledger import EntryLedger
+from gateway.pipeline import Pipeline, Rules
+from gateway.policy_file import parse_policy
+from gateway.ports import Backend, Clock, Surroundings
+from gateway.sink import AnswerBounds
+from gateway.stores.memory import MemoryShared
+from gateway.trial import Bench
+from gateway.types import LedgerEntry, Operation
+from gateway.wire.format import BodyLimits
+from gateway.world import World, build_world
+
+SECOND_S = 1.0
+
+
+@dataclass(eq=False)
+class MemoryExchange:
+    """The ``Exchange`` seam without a socket: the client's side is played by the test.
+
+    ``calls`` has the verbs in the order in which the gateway used them. While ``reading`` is not set, the client does
+    not read: writes wait. While ``sending`` is not set, its body is still on the way.
+    """
+
+    operation: Operation = Operation.CHAT
+    headers: RawHeaders = ()
+    request_body: bytes = b""
+    gone: bool = False
+    started: bool = False
+    streaming: bool = False
+    status: int = 0
+    answer_headers: dict[str, str] = field(default_factory=dict)
+    received: bytes = b""
+    calls: list[str] = field(default_factory=list)
+    reading: asyncio.Event = field(default_factory=asyncio.Event)
+    sending: asyncio.Event = field(default_factory=asyncio.Event)
+    wrote: asyncio.Event = field(default_factory=asyncio.Event)
+    blocked: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[Any] | None" = None
+
+    def __post_init__(self) -> None:
+        self.reading.set()
+        self.sending.set()
+
+    async def body(self) -> bytes:
+        """See ``Exchange``."""
+        self.calls.append("body")
+        self.task = asyncio.current_task()
+        await self.sending.wait()
+        return self.request_body
+
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """See ``Exchange``."""
+        assert not self.started, "an answer was begun before"
+        self._begin("answer", status, headers)
+        await self._take(body)
+
+    async def open(self, status: int, headers: RawHeaders) -> None:
+        """See ``Exchange``."""
+        assert not self.started, "an answer was begun before"
+        self._begin("open", status, headers)
+        self.streaming = True
+
+    async def write(self, data: bytes) -> None:
+        """See ``Exchange``."""
+        assert self.streaming, "no stream is open"
+        assert data, "an empty piece says nothing"
+        self.calls.append("write")
+        await self._take(data)
+
+    async def close(self) -> None:
+        """See ``Exchange``."""
+        assert self.streaming, "no stream is open"
+        self.calls.append("close")
+        self.streaming = False
+
+    def hang_up(self) -> None:
+        """The client leaves: as the seam says, the serving task is cancelled."""
+        assert self.task is not None, "nobody serves it yet"
+        self.gone = True
+        self.task.cancel()
+
+    @property
+    def json(self) -> Any:
+        """A whole answer, parsed."""
+        return msgspec.json.decode(self.received)
+
+    @property
+    def events(self) -> list[Any]:
+        """The events of a streamed answer, parsed; the end mark as its text."""
+        blocks = self.received.split(b"\n\n")
+        assert b"" == blocks.pop(), "the stream ends in the middle of an event"
+        assert all(block.startswith(b"data: ") for block in blocks)
+        return ["[DONE]" if block == b"data: [DONE]" else msgspec.json.decode(block[6:]) for block in blocks]
+
+    @property
+    def text(self) -> str:
+        """What a streamed chat says."""
+        choices = [choice for event in self.events if isinstance(event, dict) for choice in event.get("choices", ())]
+        return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+    def _begin(self, verb: str, status: int, headers: RawHeaders) -> None:
+        self.calls.append(verb)
+        self.started, self.status = True, status
+        self.answer_headers = {name.decode("ascii"): value.decode("ascii") for name, value in headers}
+
+    async def _take(self, data: bytes) -> None:
+        if not self.reading.is_set():
+            self.blocked.set()
+        await self.reading.wait()
+        self.received += data
+        self.wrote.set()
+
+
+@dataclass
+class Keeper:
+    """An observer that keeps the entries, words and all."""
+
+    entries: list[LedgerEntry] = field(default_factory=list)
+
+    def observe(self, entry: LedgerEntry) -> None:
+        """Keeps it."""
+        self.entries.append(entry)
+
+
+@dataclass
+class House:
+    """A pipeline with everything around it."""
+
+    pipeline: Pipeline
+    world: World
+    fleet: Fleet
+    keeper: Keeper
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """The ledger, in the order in which requests ended."""
+        return self.keeper.entries
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The only entry."""
+        (entry,) = self.keeper.entries
+        return entry
+
+    def backend(self, name: str) -> Any:
+        """A backend of the policy file."""
+        return self.world.backends[name]
+
+    async def serve(self, exchange: MemoryExchange) -> MemoryExchange:
+        """Serves an exchange to its end, in a task of its own."""
+        await asyncio.wait_for(self.begin(exchange), 10 * SECOND_S)
+        return exchange
+
+    def begin(self, exchange: MemoryExchange) -> "asyncio.Task[None]":
+        """Serves an exchange in the background."""
+        return asyncio.create_task(self.pipeline.handle(exchange))
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way and every counter is back where it began."""
+        standings = self.fleet._standings.values()
+        counters = [
+            *self.fleet.in_flight.values(),
+            *(number for s in standings for number in (s.in_flight, s.queued_prefill_tokens, s.running_output_tokens)),
+            *(getattr(admitter, "in_flight", 0) for admitter in self.world.admitters().values()),
+        ]
+        return self.pipeline.running == 0 and not any(counters)
+
+
+def _exchange(
+    *,
+    operation: Operation = Operation.CHAT,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    body: bytes | None = None,
+    model: str = "small",
+    **fields: Any,
+) -> MemoryExchange:
+    if body is None:
+        prompt: dict[str, Any] = {"messages": [{"role": "user", "content": "Say a few words."}]}
+        if operation is Operation.COMPLETION:
+            prompt = {"prompt": "Once upon a time"}
+        body = msgspec.json.encode({"model": model, **prompt, **fields})
+    return MemoryExchange(operation=operation, headers=tuple(headers), request_body=body)
+
+
+@pytest.fixture(scope="session")
+def make_exchange() -> Callable[..., MemoryExchange]:
+    """An exchange of a client that asks for a few words; fields are those of its body."""
+    return _exchange
+
+
+@pytest.fixture
+def make_world() -> Callable[..., World]:
+    """A world from the text of a policy file, with nothing started."""
+    return lambda text, **others: build_world(parse_policy(text, file="policy.yaml"), file="policy.yaml", **others)
+
+
+@pytest.fixture
+def open_house(tmp_path: Path, make_world: Callable[..., World]) -> Callable[..., Any]:
+    """Opens a pipeline over the text of a policy file, its backends started, on a clock that the test turns."""
+
+    @asynccontextmanager
+    async def open_(
+        text: str, *, clock: Clock, replaced: dict[str, Backend] | None = None, max_answer_bytes: int = 1 << 20
+    ) -> AsyncIterator[House]:
+        world = make_world(text)
+        world.backends.update(replaced or {})  # type: ignore[attr-defined]  # a dict, whatever its type says
+        fleet = Fleet(clock=clock, shared=MemoryShared(clock))
+        keeper = Keeper()
+        bounds = AnswerBounds(max_event_bytes=1 << 20, max_answer_bytes=max_answer_bytes)
+        pipeline = Pipeline(
+            Rules(world, Door(world.keys, max_header_bytes=65_536, clock=clock)),
+            bench=Bench(fleet=fleet, clock=clock, bounds=bounds),
+            ledger=EntryLedger([keeper, *world.observers()], []),
+            limits=BodyLimits(),
+        )
+        for name, backend in world.backends.items():
+            await backend.start(name, Surroundings(clock=clock, secret={}.get, model_dir=tmp_path))
+        yield House(pipeline=pipeline, world=world, fleet=fleet, keeper=keeper)
+        await asyncio.wait_for(pipeline.drain(0), 10 * SECOND_S)
+        for backend in world.backends.values():
+            await backend.close()
+
+    return open_
