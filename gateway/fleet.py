@@ -4,7 +4,7 @@ It needs nothing from the engines, though what a backend measures itself (``Back
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gateway.errors import HeadraceError
 from gateway.ports import Backend, BackendFacts, Clock, ModelFacts, Shared
@@ -90,19 +90,26 @@ class Fleet:
         """One candidate per target of the route, as things stand now."""
         now_s = self.clock.now_s()
         facts = {target.backend: backends[target.backend].facts() for target in route.targets}
-        named = [(target, _model_at(target, facts[target.backend], ctx.request.model)) for target in route.targets]
-        by_model: dict[str, list[str]] = defaultdict(list)
-        for target, model in named:
-            if facts[target.backend].keeps_prefixes:
-                by_model[model].append(target.backend)
         self._forget_those_away(facts)
-        warm = {model: self.prefixes.warm_bytes(self.chain(ctx, model), names) for model, names in by_model.items()}
+        named = [
+            (target.backend, _model_at(target, facts[target.backend], ctx.request.model)) for target in route.targets
+        ]
+        warm = self._warm_bytes(ctx, [pair for pair in named if facts[pair[0]].keeps_prefixes])
         return tuple(
-            self._candidate(
-                ctx, target.backend, model, facts[target.backend], warm.get(model, _COLD).get(target.backend, 0), now_s
-            )
-            for target, model in named
+            self._candidate(ctx, backend, model, facts[backend], warm.get((backend, model), 0), now_s)
+            for backend, model in named
         )
+
+    def _warm_bytes(self, ctx: Context, named: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+        """How much of the prompt each backend and model has been sent before; one walk per model."""
+        by_model: dict[str, list[str]] = defaultdict(list)
+        for backend, model in named:
+            by_model[model].append(backend)
+        return {
+            (backend, model): warm
+            for model, backends in by_model.items()
+            for backend, warm in self.prefixes.warm_bytes(self.chain(ctx, model), backends).items()
+        }
 
     def forget(self, backend: str) -> None:
         """The backend has left or starts anew: nothing is warm there any more."""
@@ -166,7 +173,6 @@ class Fleet:
 
 
 _UNLISTED = ModelFacts()
-_COLD: Mapping[str, int] = {}
 
 
 def _cool_key(backend: str, standing: Standing) -> str:
