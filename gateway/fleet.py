@@ -30,7 +30,7 @@ class Flight:
         self._ctx = ctx
         self._backend = candidate.backend
         self._standing = fleet.standing(candidate.backend, candidate.model, facts)
-        self._chain = fleet.chain(ctx, candidate.model)
+        self._chain = fleet.chain(ctx, candidate.model) if facts.keeps_prefixes else ()
         self._fresh_tokens = max(ctx.forecast.prompt_tokens - candidate.warm_tokens, 0)
         self._started_s = fleet.clock.now_s()
         self._waiting = True
