@@ -11,7 +11,7 @@ SUPPORTED = "gzip, deflate, zstd"
 
 _PIECE_BYTES = 64 * 1024
 _ZSTD_STEP_BYTES = 64
-_ZSTD_WINDOW_BYTES = 1 << 27
+_ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 9659 lets a sender use, and all that a decoder has to hold
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -80,7 +80,7 @@ class _Zlib(_Identity):
         self._inflater = zlib.decompressobj(window)
 
     def feed(self, data: bytes) -> None:
-        if self._inflater.eof:
+        if data and self._inflater.eof:
             raise _broken()
         try:
             while data:
@@ -106,7 +106,7 @@ class _Zstd(_Identity):
         self._inflater = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
 
     def feed(self, data: bytes) -> None:
-        if self._ended:
+        if data and self._ended:
             raise _broken()
         # A block of 4 bytes can stand for 128 KB, so only small steps of input bound what a step puts out.
         for start in range(0, len(data), _ZSTD_STEP_BYTES):
