@@ -1,0 +1,208 @@
+"""One suite over every client format: what holds for one endpoint holds for all."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.errors import HeadraceError, InvalidRequest, UpstreamFailed, UpstreamInvalid, UpstreamTruncated
+from gateway.types import Arrival, ChatRequest, Operation, TraceContext, Usage
+from gateway.wire.format import Format
+from gateway.wire.formats import FORMATS
+from gateway.wire.openai_answer import StreamWriter, whole_answer
+
+TEXT = 'a "usage": {} 日本語 👋 \\ud800 [DONE]'
+COUNTS = Usage(prompt_tokens=5, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
+BODIES: dict[Operation, dict[str, Any]] = {
+    Operation.CHAT: {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+    Operation.COMPLETION: {"model": "m", "prompt": "hi"},
+}
+
+
+@pytest.fixture(params=FORMATS, ids=str)
+def operation(request: pytest.FixtureRequest) -> Operation:
+    """Each endpoint in turn."""
+    chosen: Operation = request.param
+    return chosen
+
+
+@pytest.fixture
+def wire(operation: Operation) -> Format:
+    """Its format."""
+    return FORMATS[operation]
+
+
+@pytest.fixture
+def read(operation: Operation, wire: Format) -> Callable[..., ChatRequest]:
+    """Reads its smallest body with the given fields beside."""
+    trace = TraceContext(trace_id="0" * 32, span_id="0" * 16)
+    knocked = Arrival(id="r", operation=operation, tenant="t", received_s=1.0, received_unix_s=2.0, trace=trace)
+
+    def call(body: bytes | None = None, **fields: Any) -> ChatRequest:
+        return wire.read(knocked, msgspec.json.encode({**BODIES[operation], **fields}) if body is None else body)
+
+    return call
+
+
+@pytest.fixture
+def writer(operation: Operation) -> StreamWriter:
+    """Writes its streams."""
+    return StreamWriter(operation, "id", "m", 1)
+
+
+def error_classes(root: type[HeadraceError] = HeadraceError) -> Iterator[type[HeadraceError]]:
+    """The whole tree."""
+    yield root
+    for child in root.__subclasses__():
+        yield from error_classes(child)
+
+
+def test_every_operation_has_its_format() -> None:
+    """And says so itself."""
+    assert list(Operation) == list(FORMATS)
+    assert list(FORMATS) == [wire.operation for wire in FORMATS.values()]
+
+
+def test_a_stream_is_the_same_for_every_cut(
+    wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+) -> None:
+    """The client's bytes and the meter's counts do not depend on the network."""
+    frames = (writer.opening(0), writer.text(0, TEXT), writer.text(0, TEXT), writer.finish(0, "stop"))
+    stream = b"".join((*frames, writer.usage(COUNTS), writer.done()))
+    request = read(stream=True, stream_options={"include_usage": True})
+    for sent in (stream, stream.replace(b"\n", b"\r\n"), stream.replace(b"\n", b"\r"), b"\xef\xbb\xbf" + stream):
+        for at in range(len(sent) + 1):
+            look = wire.stream(request)
+            assert stream == look.feed(sent[:at]) + look.feed(sent[at:]) + look.end()
+            assert (COUNTS, "stop", "m", True) == (look.usage, look.finish_reason, look.model, look.visible)
+
+
+@pytest.mark.parametrize("asked", [None, False, True])
+@pytest.mark.parametrize("done", [True, False])
+def test_usage_is_counted_always_and_shown_if_asked_for(
+    asked: bool | None, done: bool, wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+) -> None:
+    """Exactly once, as the last chunk; the upstream is asked in any case, beside the client's other options."""
+    options = {"other": 1} if asked is None else {"other": 1, "include_usage": asked}
+    request = read(stream=True, stream_options=options)
+    sent = json.loads(wire.upstream_body(request, "there"))
+    assert ({"other": 1, "include_usage": True}, "there") == (sent["stream_options"], sent["model"])
+    look = wire.stream(request)
+    answer = writer.text(0, TEXT) + writer.finish(0, "stop")
+    out = look.feed(answer + writer.usage(COUNTS) + (writer.done() if done else b"")) + look.end()
+    assert answer + (writer.usage(COUNTS) if asked else b"") + writer.done() == out
+    assert COUNTS == look.usage
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": None}, {"stream_options": {}}])
+def test_a_stream_without_options_asks_the_upstream_for_usage(
+    options: dict[str, Any], wire: Format, read: Callable[..., ChatRequest]
+) -> None:
+    """A whole answer does not need to."""
+    sent = json.loads(wire.upstream_body(read(stream=True, **options), "m"))
+    assert {"include_usage": True} == sent["stream_options"]
+    assert "stream_options" not in json.loads(wire.upstream_body(read(stream=False), "m"))
+
+
+def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter) -> None:
+    """A finish or an end mark is an end; a closed connection is none, and silence is no answer."""
+    text, finish, done = writer.text(0, TEXT), writer.finish(0, "stop"), writer.done()
+    for ending in (finish, done, finish + done):
+        look = wire.stream(read(stream=True))
+        assert (text + ending).removesuffix(done) + done == look.feed(text + ending) + look.end()
+    for stream, error in ((text, UpstreamTruncated), (text + finish[:-1], UpstreamTruncated), (b"", UpstreamInvalid)):
+        look = wire.stream(read(stream=True))
+        look.feed(stream)
+        with pytest.raises(error):
+            look.end()
+
+
+def test_an_error_in_a_stream_comes_after_what_was_delivered(
+    wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+) -> None:
+    """And what we then say is an event of its own that reads as the same error."""
+    text = writer.text(0, TEXT)
+    look = wire.stream(read(stream=True))
+    assert text == look.feed(text + wire.error_event(UpstreamFailed("broke", upstream_code="e9")) + text)
+    assert look.error is not None
+    assert ("broke", "e9") == (look.error.message, look.error.upstream_code)
+    again = wire.stream(read(stream=True))
+    again.feed(text + wire.error_event(look.error))
+    assert again.error is not None
+    assert ("broke", "e9") == (again.error.message, again.error.upstream_code)
+
+
+def test_a_whole_answer_goes_through(operation: Operation, wire: Format, read: Callable[..., ChatRequest]) -> None:
+    """Unchanged and measured; what is none is refused."""
+    body = whole_answer(operation, "id", "m", 1, [(TEXT, "length")], COUNTS)
+    look = wire.whole(read())
+    assert body == look.take(body)
+    assert (COUNTS, "length", "m") == (look.usage, look.finish_reason, look.model)
+    assert look.output_bytes > 0
+    for answer, error in ((b"", UpstreamInvalid), (body[:-1], UpstreamInvalid), (b'{"error":"x"}', UpstreamFailed)):
+        with pytest.raises(error):
+            wire.whole(read()).take(answer)
+
+
+@pytest.mark.parametrize("kind", list(error_classes()), ids=lambda kind: kind.__name__)
+def test_every_error_has_the_envelope(kind: type[HeadraceError], wire: Format) -> None:
+    """Four fields in one object, as a body and as an event."""
+    error = kind("no\n\ud800")
+    body = json.loads(wire.error_body(error))
+    assert ["error"] == list(body)
+    assert {"message", "type", "param", "code"} == set(body["error"])
+    event = wire.error_event(error)
+    assert b"data: " + wire.error_body(error) + b"\n\n" == event
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"1",
+        b"'x'",
+        b'"x"',
+        b"{",
+        b"{}",
+        b'{"model":"m"',
+        b"{}{}",
+        b"\xff\xfe{",
+        b'{"model":"\xed\xa0\x80"}',
+        '{"model":"m"}'.encode("utf-16"),
+        b'{"model":"\\ud800"}',
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b"[" * 100_000,
+        b'{"max_tokens":' + b"9" * 5000 + b"}",
+        b'{"model":"m","model":"n"}',
+        b'{"model":NaN}',
+    ],
+)
+def test_a_body_that_is_none_is_refused(body: bytes, read: Callable[..., ChatRequest]) -> None:
+    """With one class of error, whatever is wrong with it."""
+    with pytest.raises(InvalidRequest):
+        read(body)
+
+
+@pytest.mark.parametrize("half", [r"\ud800", r"\udfff"])
+@pytest.mark.parametrize("field", ["model", "user", "n", "metadata", "unknown"])
+def test_half_a_surrogate_pair_is_refused_in_any_field(
+    half: str, field: str, read: Callable[..., ChatRequest], operation: Operation, wire: Format
+) -> None:
+    """Also where nobody would look at it, or where a validator would quote it; and the error is valid JSON."""
+    fields = {**BODIES[operation], field: "HALF"}
+    with pytest.raises(InvalidRequest) as caught:
+        read(json.dumps(fields).replace("HALF", half).encode())
+    assert json.loads(wire.error_body(caught.value))
+
+
+def test_only_the_model_is_replaced(read: Callable[..., ChatRequest], operation: Operation, wire: Format) -> None:
+    """All other bytes are the client's own; doing it again changes nothing."""
+    body = json.dumps({"future": [1.50, "é", {}], **BODIES[operation], "z": "\u2028"}, separators=(",", ":")).encode()
+    request = read(body)
+    sent = wire.upstream_body(request, 'other "name" é')
+    assert body.replace(b'"model":"m"', '"model":"other \\"name\\" é"'.encode()) == sent
+    assert body == wire.upstream_body(read(sent), "m")
