@@ -35,6 +35,8 @@ from gateway.world import World, build_world
 LEDGER_FILE = "ledger.sqlite3"
 DEFAULT_POLICY = Path(__file__).with_name("default_policy.yaml")
 
+_SECONDS_PER_DAY = 86_400
+
 _log = logging.getLogger(__name__)
 
 
@@ -212,7 +214,11 @@ class Gateway:
 def _open_rows(settings: Settings) -> SqlLedger | None:
     if settings.ledger == "off":
         return None
-    return SqlLedger(settings.state_dir / LEDGER_FILE, capacity=settings.ledger_rows_waiting)
+    return SqlLedger(
+        settings.state_dir / LEDGER_FILE,
+        capacity=settings.ledger_rows_waiting,
+        keep_s=settings.ledger_days * _SECONDS_PER_DAY,
+    )
 
 
 def _label_names(world: World) -> LabelNames:

@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     state_dir: Path = Field(default_factory=lambda: _user_dir("XDG_STATE_HOME", ".local/state"))
     model_dir: Path = Field(default_factory=lambda: _user_dir("XDG_CACHE_HOME", ".cache") / "models")
     ledger: Literal["sqlite", "off"] = "sqlite"
+    ledger_days: Annotated[int, Field(ge=1)] = 90
+    """How long rows stay in the ledger."""
     ledger_rows_waiting: Annotated[int, Field(ge=1)] = 50_000
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * MiB

@@ -66,6 +66,10 @@ CREATE TABLE attempts (
 INSERT_REQUEST = f"INSERT INTO requests VALUES (NULL{', ?' * 23})"  # noqa: S608  # only question marks go in
 INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
 
+_OLDEST = "SELECT seq FROM requests WHERE received_unix_s < ?1 ORDER BY received_unix_s, seq LIMIT ?2"
+DELETE_OLD_ATTEMPTS = f"DELETE FROM attempts WHERE request_seq IN ({_OLDEST})"  # noqa: S608  # constants of this page
+DELETE_OLD_REQUESTS = f"DELETE FROM requests WHERE seq IN ({_OLDEST})"  # noqa: S608  # likewise
+
 Value = str | int | float | None
 
 
@@ -73,6 +77,7 @@ Value = str | int | float | None
 class Rows:
     """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``."""
 
+    received_unix_s: float
     request: tuple[Value, ...]
     attempts: tuple[tuple[Value, ...], ...]
 
@@ -84,6 +89,7 @@ def rows_of(entry: LedgerEntry) -> Rows:
     last = entry.attempts[-1] if entry.attempts else None
     ttft_s = last.first_token_s - arrival.received_s if last is not None and last.first_token_s is not None else None
     return Rows(
+        received_unix_s=arrival.received_unix_s,
         request=(
             _label(arrival.id),
             arrival.received_unix_s,

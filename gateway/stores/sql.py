@@ -22,12 +22,15 @@ CLOSE_S = 10.0
 class SqlLedger:
     """A sink of the ledger that keeps one row a request and one an attempt in the file ``path``.
 
-    ``capacity`` is how many requests may wait for the disk, ``retry_s`` how long it is left alone after a failure.
+    ``capacity`` is how many requests may wait for the disk, ``retry_s`` how long it is left alone after a failure,
+    ``keep_s`` for how long rows stay.
     """
 
-    def __init__(self, path: Path, *, capacity: int = 20_000, retry_s: float = 1.0) -> None:
+    def __init__(
+        self, path: Path, *, capacity: int = 20_000, retry_s: float = 1.0, keep_s: float | None = None
+    ) -> None:
         self._path = path
-        self._writer = SqlWriter(path, capacity=capacity, retry_s=retry_s)
+        self._writer = SqlWriter(path, capacity=capacity, retry_s=retry_s, keep_s=keep_s)
 
     @property
     def dropped(self) -> int:

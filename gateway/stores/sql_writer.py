@@ -10,7 +10,7 @@ from pathlib import Path
 from gateway.errors import ConfigurationError
 from gateway.seldom import Seldom
 from gateway.stores.database import open_database
-from gateway.stores.rows import INSERT_ATTEMPT, INSERT_REQUEST, Rows
+from gateway.stores.rows import DELETE_OLD_ATTEMPTS, DELETE_OLD_REQUESTS, INSERT_ATTEMPT, INSERT_REQUEST, Rows
 
 BATCH_REQUESTS = 1000
 
@@ -23,13 +23,14 @@ class SqlWriter:
     """Rows wait here, at most ``capacity`` requests, until they are committed. Safe between threads.
 
     After a failure the disk is left alone for ``retry_s`` and the same rows are tried again; once the writer is closing
-    there is one last try. ``dropped`` counts the requests whose rows are lost.
+    there is one last try. Rows older than ``keep_s`` seconds are taken out; ``None`` keeps all. ``dropped`` counts the requests whose rows are lost.
     """
 
-    def __init__(self, path: Path, *, capacity: int, retry_s: float) -> None:
+    def __init__(self, path: Path, *, capacity: int, retry_s: float, keep_s: float | None) -> None:
         self._path = path
         self._capacity = capacity
         self._retry_s = retry_s
+        self._keep_s = keep_s
         self._changed = threading.Condition()
         self._waiting: list[Rows] = []
         self._writing: list[Rows] = []
@@ -105,8 +106,16 @@ class SqlWriter:
                 connection.executemany(INSERT_ATTEMPT, ((seq, *attempt) for attempt in rows.attempts))
             except _BAD_ROW:
                 bad_rows += 1
+        self._prune(connection, newest_unix_s=max(rows.received_unix_s for rows in batch))
         connection.execute("COMMIT")
         self._lose(bad_rows, "they are not as the tables want them")
+
+    def _prune(self, connection: sqlite3.Connection, *, newest_unix_s: float) -> None:
+        """Takes out the oldest of what is past its time, a little with each batch so that none waits for it long."""
+        if self._keep_s is not None:
+            oldest = (newest_unix_s - self._keep_s, 2 * BATCH_REQUESTS)
+            connection.execute(DELETE_OLD_ATTEMPTS, oldest)
+            connection.execute(DELETE_OLD_REQUESTS, oldest)
 
     def _disconnect(self) -> None:
         """Closing rolls back what was not committed."""

@@ -262,3 +262,19 @@ def test_place_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
     """A folder in the place of the file is a mistake of the configuration."""
     with pytest.raises(ConfigurationError, match="the ledger cannot be opened"):
         SqlLedger(tmp_path).start()
+
+
+async def test_takes_out_rows_past_their_time_with_their_attempts(path: Path, make_entry: MakeEntry) -> None:
+    """A ledger that runs for years does not fill the disk; what is young enough stays."""
+    ledger = SqlLedger(path, keep_s=3600)
+    ledger.start()
+    first = make_entry(1)
+    ages_s = {"old": 0.0, "young": 1.0, "now": 3600.5}
+    for name, age_s in ages_s.items():
+        arrival = replace(first.arrival, id=name, received_unix_s=first.arrival.received_unix_s + age_s)
+        ledger.take([replace(first, arrival=arrival)])
+        assert await ledger.flush()
+    await ledger.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert [("young",), ("now",)] == connection.execute("SELECT id FROM requests ORDER BY seq").fetchall()
+        assert [(2,), (3,)] == connection.execute("SELECT DISTINCT request_seq FROM attempts").fetchall()
