@@ -23,7 +23,8 @@ class SqlWriter:
     """Rows wait here, at most ``capacity`` requests, until they are committed. Safe between threads.
 
     After a failure the disk is left alone for ``retry_s`` and the same rows are tried again; once the writer is closing
-    there is one last try. Rows older than ``keep_s`` seconds are taken out; ``None`` keeps all. ``dropped`` counts the requests whose rows are lost.
+    there is one last try. ``dropped`` counts the requests whose rows are lost. Rows older than ``keep_s`` seconds are
+    taken out; ``None`` keeps them all.
     """
 
     def __init__(self, path: Path, *, capacity: int, retry_s: float, keep_s: float | None) -> None:
