@@ -17,6 +17,7 @@ _NUMBER_STARTS = frozenset(b"-0123456789")
 _MAX_NUMBER_CHARS = 400  # the longest decimal that a finite double can need before its point is 309 digits
 _MAX_NAME_CHARS = 64
 _NEAR_BYTES = 300
+_MAX_FIELDS = 1000
 
 _PLACE = re.compile(r"(?s)(?P<words>.*?)(?: - at (?:`key` in )?`\$(?P<path>[^`]*)`)?\Z")
 _WRONG_TYPE = re.compile(r"Expected `(?P<expected>[a-z0-9 |]+)`, got `(?P<got>[a-z0-9]+)`\Z")
@@ -87,7 +88,9 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _check_members(body: bytes, fields: dict[str, msgspec.Raw]) -> None:
-    """No name twice at the top, and no number there that would become infinite or a denial of service."""
+    """Not too many names, none twice, and no number at the top that would become infinite or a denial of service."""
+    if len(fields) > _MAX_FIELDS:
+        raise InvalidRequest(f"the request body has more than {_MAX_FIELDS} fields")
     values = {name: bytes(value) for name, value in fields.items()}
     for name, value in values.items():
         if value[0] in _NUMBER_STARTS and (len(value) > _MAX_NUMBER_CHARS or not math.isfinite(float(value))):

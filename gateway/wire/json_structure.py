@@ -5,8 +5,9 @@ All of these take text that a parser has already found well-formed UTF-8 JSON, e
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 
-_BRACKETS_ALIKE = bytes.maketrans(b"{}", b"[]")
+_BRACKET_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # one down or one up, as signed bytes
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _MEMBER_NAME = re.compile(rb'[ \t\r\n{,]*"([^"\\]*)"[ \t\r\n]*:[ \t\r\n]*')
 _SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -25,12 +26,8 @@ def is_deeper(text: bytes, max_depth: int) -> bool:
     """Whether arrays and objects are nested deeper than ``max_depth``. Brackets in strings do not count."""
     if not _has_more_brackets(text, max_depth):
         return False
-    brackets = outside_strings(text).translate(_BRACKETS_ALIKE, _ALL_BUT_BRACKETS)
-    for _ in range(max_depth):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+    steps = outside_strings(text).translate(_BRACKET_STEPS, _ALL_BUT_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > max_depth
 
 
 def _has_more_brackets(text: bytes, limit: int) -> bool:

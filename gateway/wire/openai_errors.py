@@ -12,7 +12,7 @@ _MAX_MESSAGE_CHARS = 1000
 _MAX_WORD_CHARS = 100
 _MAX_READ_BYTES = 64 * 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_TAGS = re.compile(r"(?s)<(script|style)\b.*?(?:</\1\s*>|$)|<[^>]*>")
+_TAGS = re.compile(r"(?s)<(script|style)\b.*?(?:</\1\s*>|$)|<[^<>]*>")
 _DECODER = msgspec.json.Decoder()
 
 

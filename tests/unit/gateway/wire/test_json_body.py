@@ -100,6 +100,7 @@ def test_edit_leaves_other_values_byte_for_byte() -> None:
         (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested more deeply"),
         (b'{"a":' * 100_000, "nested more deeply"),
         (b'{"a":' + b"9" * 5000 + b"}", "out of range"),
+        (b"{%b}" % b",".join(b'"f%d":1' % at for at in range(1001)), "more than 1000 fields"),
         (b'{"a":1e999}', "out of range"),
         (b'{"a":-1e999}', "out of range"),
     ],
