@@ -6,12 +6,13 @@ Which plugins stand behind a name is not decided here: a step is kept as it was 
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 
@@ -19,7 +20,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Step = str | dict[str, Any]
 
-_MODEL = ConfigDict(extra="forbid", frozen=True, strict=True)
+_MODEL = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+_MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 class Timeouts(BaseModel):
@@ -103,8 +105,10 @@ class _StrictLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # the parent's signature
         seen: set[Any] = set()
-        for key_node, _ in node.value:
+        for key_node in (key for key, _ in node.value if key.tag != _MERGE_TAG):
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", key_node.start_mark)
             seen.add(key)
@@ -136,7 +140,10 @@ def parse_policy(text: str, *, file: str) -> PolicyFile:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""
-        raise ConfigurationError(str(getattr(error, "problem", error)), file=file, where=where) from None
+        reason = getattr(error, "problem", None) or "this is not text that YAML allows"
+        raise ConfigurationError(reason, file=file, where=where) from None
+    except (ValueError, TypeError, AttributeError, RecursionError):  # what the loader lets through, as for 2024-99-99
+        raise ConfigurationError("holds a value that YAML cannot read", file=file, hint="put text in quotes") from None
     if not isinstance(tree, Mapping):
         raise ConfigurationError("the file holds no mapping", file=file, hint="it starts with `backends:`")
     try:
@@ -156,8 +163,19 @@ def _first_error(error: ValidationError, file: str) -> ConfigurationError:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"fields here are {', '.join(known)}"
         return ConfigurationError(f"unknown field `{key}`", file=file, where=where, hint=hint)
-    hint = "names are lower-case letters, digits, `_`, `.` and `-`" if first["loc"][-1:] == ("[key]",) else ""
-    return ConfigurationError(first["msg"], file=file, where=where, hint=hint)
+    if first["type"] == "missing":
+        return ConfigurationError("must be given", file=file, where=where)
+    return ConfigurationError(first["msg"].removeprefix("Input "), file=file, where=where, hint=_hint(first))
+
+
+def _hint(error: ErrorDetails) -> str:
+    if error["loc"][-1:] == ("[key]",):
+        return "names are lower-case letters, digits, `_`, `.` and `-`"
+    if "keys_sha256" in error["loc"]:
+        return 'the SHA-256 of the key in hex: printf %s "$KEY" | sha256sum'
+    if isinstance(error["input"], str) and error["type"] in {"float_type", "int_type"}:
+        return "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
+    return ""
 
 
 def _path(loc: Iterable[int | str]) -> str:
