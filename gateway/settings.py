@@ -27,7 +27,7 @@ def _user_dir(variable: str, fallback: str) -> Path:
 class Settings(BaseSettings):
     """What the operator decides: addresses, places, limits and patience."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
