@@ -132,7 +132,7 @@ def test_a_zstd_frame_that_wants_a_large_window_is_refused() -> None:
 
 def test_a_zstd_frame_that_lies_about_its_size_allocates_nothing() -> None:
     """The size that a frame declares is not believed."""
-    # Magic number, a descriptor for 8 bytes of content size, a window of 1 KB, 2**62 bytes to come, an empty last block.
+    # Magic number, descriptor for 8 bytes of content size, a window of 1 KB, 2**62 bytes to come, an empty last block.
     magic = zstandard.compress(b"")[:4]
     lie = magic + bytes([0b1100_0000, 0]) + (1 << 62).to_bytes(8, "little") + bytes([1, 0, 0])
     assert 1 << 62 == zstandard.get_frame_parameters(lie).content_size
