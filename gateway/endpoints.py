@@ -95,6 +95,8 @@ class AsgiExchange:
         """See ``Exchange.answer``."""
         self.started = self._finished = True
         complete = [*headers, (b"content-length", b"%d" % len(body))]
+        if status == RequestTimeout.http_status:  # whatever else comes of that body, nobody waits for it
+            complete.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": status, "headers": complete})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 

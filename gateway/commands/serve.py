@@ -18,6 +18,7 @@ import uvicorn
 
 from gateway import logs
 from gateway.app import Gateway
+from gateway.http_protocol import HttpProtocol
 from gateway.ownership import check_ownership
 from gateway.settings import Settings, event_loop, read_settings
 
@@ -56,7 +57,7 @@ class _Server(uvicorn.Server):
                 host=settings.host,
                 port=settings.port,
                 loop=event_loop(),
-                http="httptools",
+                http=HttpProtocol,
                 ws="none",
                 lifespan="on",
                 proxy_headers=False,

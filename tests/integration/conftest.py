@@ -5,7 +5,7 @@ import hashlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,12 @@ class RawClient:
         """Leaves without a word."""
         self.writer.transport.abort()
 
+    async def close(self) -> None:
+        """Gives the socket back; idempotent."""
+        self.hang_up()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
 
 @dataclass
 class Running:
@@ -153,8 +159,9 @@ class Running:
         sock.setblocking(False)  # noqa: FBT003  # the socket module's signature
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
         reader, writer = await asyncio.open_connection(sock=sock, limit=read_limit)
-        self._stack.callback(writer.transport.abort)
-        return RawClient(reader, writer)
+        client = RawClient(reader, writer)
+        self._stack.push_async_callback(client.close)
+        return client
 
     def openai(self, **options: Any) -> openai.AsyncOpenAI:
         """The official client, without retries of its own unless asked for."""
