@@ -44,7 +44,7 @@ class Door:
             raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
         if not self._keys:
             return OPEN_HOUSE
-        offered = set(_offered_keys(headers))
+        offered = set(filter(None, _offered_keys(headers)))  # an empty key is none, whatever its digest opens
         if not offered:
             raise Unauthenticated("an API key is needed: `Authorization: Bearer …` or `x-api-key: …`")
         if len(offered) > 1:
@@ -63,7 +63,7 @@ class Door:
         except (HeadersTooLarge, Unauthenticated) as error:
             refusal = error
         arrival = Arrival(
-            id=f"req_{random.getrandbits(96):024x}",  # a name, not a secret
+            id=new_request_id(),
             operation=exchange.operation,
             tenant=tenant,
             received_s=self._clock.now_s(),
