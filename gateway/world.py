@@ -94,11 +94,8 @@ def _routes(policy: PolicyFile, backends: Mapping[str, Backend]) -> Mapping[str,
             serving.setdefault(model, []).append(f"{name}/{model}")
     if not serving:
         raise ConfigurationError("no backend lists its models, so there must be a route", where="routes")
-    return {_route_name(model): RouteSpec(models=[model], targets=targets) for model, targets in serving.items()}
-
-
-def _route_name(model: str) -> str:
-    return model.lower()
+    # Not validated: a model's name may be longer than a pattern in the file, and stands for itself all the same.
+    return {model: RouteSpec.model_construct(models=[model], targets=targets) for model, targets in serving.items()}
 
 
 def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str, Backend]) -> Route:
@@ -148,6 +145,10 @@ def _target(text: str, where: str, spec: RouteSpec, backends: Mapping[str, Backe
         )
     served = backends[name].facts().models
     if slash:
+        if not model:
+            raise ConfigurationError(
+                "the model's name is missing", where=where, hint=f"`{name}` alone, or with a model"
+            )
         if served and model not in served:
             raise ConfigurationError(
                 f"`{name}` does not list `{model}`", where=where, hint=f"it lists {', '.join(served)}"
