@@ -1,8 +1,11 @@
 """The decision: candidates in, an order with its bills out. Pure, so that ``headrace explain`` runs the very same."""
 
-from gateway.errors import ClientError, HeadraceError, NoCandidate
+from gateway.errors import HeadraceError, NoCandidate
 from gateway.route import Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion
+
+_UNKNOWN_WAIT_S = 5.0
+"""When to come back where no backend says when it is well again."""
 
 
 def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Decision:
@@ -25,22 +28,20 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     """What the client is told when nobody is left.
 
     Where every exclusion blames the request, waiting cannot help: the client gets that filter's own error, with its
-    reason. Otherwise it may come back when the first excluded backend is expected to be well again.
+    reason. Otherwise it may come back when the first backend that could serve it is expected to be well again.
     """
-    filters = dict(route.filters)
-    blamed = [filters[exclusion.filter].refusal for exclusion in decision.excluded]
-    for kind, exclusion in zip(blamed, decision.excluded, strict=True):
-        if kind is not None and all(blamed):
-            return _client_error(kind, exclusion)
-    waits = [e.candidate.retry_in_s for e in decision.excluded if e.candidate.retry_in_s is not None]
-    reasons = "; ".join(f"{e.candidate.backend}: {e.reason}" for e in decision.excluded)
+    refusals = {name: policy.refusal for name, policy in route.filters}
+    blaming = [(kind, out) for out in decision.excluded if (kind := refusals[out.filter]) is not None]
+    waiting = [out for out in decision.excluded if refusals[out.filter] is None]
+    if blaming and not waiting:
+        kind, exclusion = blaming[0]
+        return kind(f"{exclusion.candidate.model} {exclusion.reason}")
+    reasons = "; ".join(f"{out.candidate.backend}: {out.reason}" for out in decision.excluded)
+    waits_s = [out.candidate.retry_in_s for out in waiting if out.candidate.retry_in_s is not None]
     return NoCandidate(
-        f"no backend can take this now ({reasons or 'the route has no target'})", retry_after_s=min(waits, default=5.0)
+        f"no backend can take this now ({reasons or 'the route has no target'})",
+        retry_after_s=min(waits_s, default=_UNKNOWN_WAIT_S),
     )
-
-
-def _client_error(kind: type[ClientError], exclusion: Exclusion) -> ClientError:
-    return kind(f"{exclusion.candidate.model} {exclusion.reason}")
 
 
 def _objection(route: Route, ctx: Context, candidate: Candidate) -> Exclusion | None:
