@@ -46,7 +46,6 @@ class ConnectionsBusy(UpstreamUnreachable):
 
 _BY_TYPE: tuple[tuple[type[httpx.TransportError], type[UpstreamError], str], ...] = (
     (httpx.ConnectTimeout, UpstreamTimeout, "the upstream took too long to connect"),
-    (httpx.PoolTimeout, ConnectionsBusy, "all connections to the upstream are in use"),
     (httpx.TimeoutException, UpstreamTimeout, "the upstream took too long"),
     (httpx.ConnectError, UpstreamUnreachable, "no connection to the upstream"),
     (httpx.ProxyError, UpstreamUnreachable, "the proxy gave no connection to the upstream"),

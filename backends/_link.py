@@ -1,19 +1,26 @@
-"""Pooled HTTP/1.1 connections to one upstream, over which nothing goes but what we put there.
+"""Kept HTTP/1.1 connections to one upstream, over which nothing goes but what we put there.
 
 No redirects (one would carry our key elsewhere), no cookies (one client's answer would mark the next client's request),
 no credentials out of a netrc file, no content coding (the bytes go on as they came).
+
+Every connection has an httpx client of its own, which is thrown away whole unless its exchange came to a clean end.
+A cancelled call may leave httpx's own pool with a connection that is neither open nor free, at several of its await
+points, and a second cancel may keep it from closing the socket; ``test_cancelling_at_any_moment`` finds them.
 """
 
 import asyncio
 import ipaddress
 import ssl
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
-from gateway.errors import ConfigurationError
+from backends._http import ConnectionsBusy
+from gateway.errors import ConfigurationError, HeadraceError
 
 _REFUSAL_BYTES = 64 * 1024
 """So much of an error's body is read; a message is in the first lines or nowhere."""
@@ -45,17 +52,14 @@ class Link:
         verify: bool | str,
     ) -> None:
         self._base_url = base_url
-        self._client = httpx.AsyncClient(
-            headers={"user-agent": "headrace", "accept-encoding": "identity", **headers},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            verify=_tls(verify) if base_url.startswith("https:") else False,
-            timeout=httpx.Timeout(None, connect=connect_timeout_s, pool=connect_timeout_s),
-            limits=httpx.Limits(
-                max_connections=max_connections, max_keepalive_connections=None, keepalive_expiry=keep_alive_s
-            ),
-            follow_redirects=False,
-            trust_env=not _is_loopback(base_url),  # a proxy would look for a loopback address at its own place
-        )
+        self._headers = {"user-agent": "headrace", "accept-encoding": "identity", **headers}
+        self._connect_timeout_s = connect_timeout_s
+        self._keep_alive_s = keep_alive_s
+        self._places = asyncio.Semaphore(max_connections)
+        self._tls = _tls(verify) if base_url.startswith("https:") else False
+        self._trust_env = not _is_loopback(base_url)  # a proxy would look for a loopback address at its own place
+        self._idle: deque[tuple[httpx.AsyncClient, float]] = deque()
+        self._closing: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def post(
@@ -63,26 +67,77 @@ class Link:
     ) -> AsyncIterator[httpx.Response]:
         """Sends ``body`` and gives the response, its body unread.
 
-        On leaving, however that happens, the response is closed: a connection whose answer was not read to its end is
-        closed with it, at once.
+        On leaving, however that happens, a connection whose answer was not read to its end is closed, at once.
+
+        Raises:
+            httpx.TransportError: no connection, or it broke.
+            ConnectionsBusy: none of ours was free in time.
         """
         accept = "text/event-stream" if streamed else "application/json"
-        request = self._client.build_request(
-            "POST",
-            self._base_url + path,
-            content=body,
-            headers={"content-type": "application/json", "accept": accept, **headers},
-        )
-        response = await self._client.send(request, stream=True)
-        try:
-            yield response
-        finally:
-            if not response.is_closed:
-                await asyncio.shield(asyncio.ensure_future(response.aclose()))
+        async with self._place():
+            client, reusable = self._take(), False
+            try:
+                request = client.build_request(
+                    "POST",
+                    self._base_url + path,
+                    content=body,
+                    headers={"content-type": "application/json", "accept": accept, **headers},
+                )
+                response = await client.send(request, stream=True)
+                try:
+                    yield response
+                except HeadraceError:  # our judgement of an answer, which may well have been read to its end
+                    reusable = response.is_closed
+                    raise
+                reusable = response.is_closed
+            finally:
+                if reusable:
+                    self._idle.append((client, time.monotonic()))
+                else:
+                    await asyncio.shield(self._discard(client))
 
     async def close(self) -> None:
-        """Closes all connections; idempotent."""
-        await self._client.aclose()
+        """Closes all idle connections and waits for those that are being closed; idempotent."""
+        while self._idle:
+            self._discard(self._idle.pop()[0])
+        await asyncio.gather(*self._closing)
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise ConnectionsBusy("all connections to the upstream are in use") from error
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _take(self) -> httpx.AsyncClient:
+        """The client that was used last, so that surplus ones grow old; those that are too old are closed."""
+        oldest_s = time.monotonic() - self._keep_alive_s
+        while self._idle and self._idle[0][1] < oldest_s:
+            self._discard(self._idle.popleft()[0])
+        return self._idle.pop()[0] if self._idle else self._new_client()
+
+    def _new_client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            headers=self._headers,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            verify=self._tls,
+            timeout=httpx.Timeout(None, connect=self._connect_timeout_s),
+            limits=httpx.Limits(max_connections=1, keepalive_expiry=self._keep_alive_s),
+            follow_redirects=False,
+            trust_env=self._trust_env,
+        )
+
+    def _discard(self, client: httpx.AsyncClient) -> asyncio.Task[None]:
+        """Closes the client and its connection; goes on when whoever waits for it is cancelled."""
+        task = asyncio.ensure_future(client.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
 
 
 async def refusal_body(response: httpx.Response) -> bytes:
@@ -127,7 +182,7 @@ def _is_loopback(base_url: str) -> bool:
 
 def _tls(verify: bool | str) -> ssl.SSLContext | bool:  # noqa: FBT001  # httpx's own word and type
     if isinstance(verify, bool):
-        return verify
+        return httpx.create_ssl_context(verify=verify)
     try:
         return ssl.create_default_context(cafile=verify)
     except OSError as error:  # which ssl.SSLError is as well

@@ -31,7 +31,6 @@ def _refusal(status: int, body: object = None, *, retry_after_s: float | None = 
     ("foreign", "expected"),
     [
         (httpx.ConnectTimeout, UpstreamTimeout),
-        (httpx.PoolTimeout, ConnectionsBusy),
         (httpx.ReadTimeout, UpstreamTimeout),
         (httpx.WriteTimeout, UpstreamTimeout),
         (httpx.ConnectError, UpstreamUnreachable),
