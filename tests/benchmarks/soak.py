@@ -1,0 +1,219 @@
+"""Many requests, many of them abandoned: afterwards nothing may be left behind, and nothing may be missing.
+
+    python tests/benchmarks/soak.py                     20,000 requests, about two minutes
+    python tests/benchmarks/soak.py --requests 1000     a short one
+
+Whole answers, streams, clients that hang up before the first byte and clients that hang up in the middle, all mixed,
+through ``headrace serve`` to the upstream of ``upstream.c``, which takes its time. More clients than places, so that
+the queue is in use and is left, too. Exits with 1 where a promise is broken. Writes ``tests/benchmarks/out/soak.json``.
+"""
+
+import argparse
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import proc
+from collector import Collected, collect_spans
+from figures import table
+from programs import HERE, Upstream, get, load, run_upstream
+from prometheus_client.parser import text_string_to_metric_families
+from servers import API_KEY, KEY_HEADER, Server, run_headrace
+
+OUT = HERE / "out" / "soak.json"
+MIB = 1024 * 1024
+
+CLIENTS = 48
+PLACES = 32
+SEGMENTS = 10
+MIX = "40,36,12,12"
+"""Per cent of whole answers, streams, hang-ups before the first byte, hang-ups in the middle."""
+
+GROWTH_MIB = 8.0
+"""What resident memory may grow from the first tenth of the requests to the last: allocators are not exact."""
+
+_QUIET_S = 10.0
+_GAUGES = ("headrace_in_flight", "headrace_backend_in_flight", "headrace_queued")
+_COUNTERS = ("headrace_requests_total", "headrace_attempts_total", "headrace_ledger_dropped_total")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The gateway at rest after so many requests."""
+
+    requests: int
+    rss_mib: float
+    descriptors: int
+    upstream_active: int
+    upstream_open: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Something that must hold, and what was found."""
+
+    name: str
+    expected: str
+    found: str
+    kept: bool
+
+
+def soak(requests: int, folder: Path) -> tuple[list[Sample], list[Promise], dict[str, Any]]:
+    """Runs it all: the samples on the way, the promises at the end, and what the clients saw."""
+    with ExitStack() as outer:
+        endpoint, spans = outer.enter_context(collect_spans())
+        upstream = outer.enter_context(run_upstream())
+        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+        with run_headrace(folder, upstream.port, limit=PLACES, queue=1024, environment=environment) as server:
+            samples, clients = [], []
+            for number in range(1, SEGMENTS + 1):
+                clients.append(run_segment(server, requests // SEGMENTS))
+                samples.append(at_rest(server, upstream, number * (requests // SEGMENTS)))
+            metrics = scrape(server)
+        seen = _sum(clients)
+        promises = [
+            *promises_of_clients(seen, requests),
+            *promises_of_memory(samples),
+            *promises_of_rest(metrics, upstream),
+            *promises_of_records(metrics, server.state / "ledger.sqlite3", spans, seen["sent"]),
+        ]
+    return samples, promises, seen
+
+
+def run_segment(server: Server, requests: int) -> dict[str, Any]:
+    """Some of the requests, and the client's report of them."""
+    mock = "chunks=16 delay_us=2000 first_us=15000"
+    options = ["--connections", str(CLIENTS), "--requests", str(requests), "--mix", MIX, "--chunks", "16"]
+    options += ["--mock", mock, "--early-ms", "20", "--prompt", "6000", "--prompts", "500", "--header", KEY_HEADER]
+    return load(server.port, options, timeout_s=600)
+
+
+def at_rest(server: Server, upstream: Upstream, requests: int) -> Sample:
+    """Waits until the upstream has nothing more to do for us, and looks."""
+    deadline_s = time.monotonic() + _QUIET_S
+    while (stats := upstream.stats())["active"] and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    return Sample(
+        requests=requests,
+        rss_mib=proc.resident_bytes(server.pid) / MIB,
+        descriptors=proc.descriptors(server.pid),
+        upstream_active=stats["active"],
+        upstream_open=stats["open"] - 1,  # ours, that asks
+    )
+
+
+def scrape(server: Server) -> dict[str, float]:
+    """The gauges and counters that promise something, each summed over its labels."""
+    status, body = get(server.port, "/metrics", {"authorization": f"Bearer {API_KEY}"})
+    if status != 200:
+        raise RuntimeError(f"/metrics answered {status}")
+    sums: dict[str, float] = dict.fromkeys((*_GAUGES, *_COUNTERS), 0.0)
+    for family in text_string_to_metric_families(body.decode()):
+        for line in family.samples:
+            if line.name in sums:
+                sums[line.name] += line.value
+    return sums
+
+
+def promises_of_clients(seen: dict[str, Any], requests: int) -> Iterator[Promise]:
+    """Every request went out, and every client that stayed got a whole answer."""
+    yield _equal("requests sent", requests, seen["sent"])
+    yield _equal("answers that failed", 0, sum(seen["errors"].values()))
+
+
+def promises_of_memory(samples: list[Sample]) -> Iterator[Promise]:
+    """Memory and descriptors are flat from the first tenth on."""
+    first, last = samples[0], samples[-1]
+    grown_mib = last.rss_mib - first.rss_mib
+    yield Promise(
+        name="resident memory, last tenth - first tenth",
+        expected=f"<= {GROWTH_MIB:g} MiB",
+        found=f"{grown_mib:.1f} MiB",
+        kept=grown_mib <= GROWTH_MIB,
+    )
+    # Idle connections to the upstream are kept, one a place at most.
+    most = max(sample.descriptors - sample.upstream_open for sample in samples[1:])
+    allowed = first.descriptors - first.upstream_open
+    yield Promise(
+        name="descriptors other than idle upstream connections",
+        expected=f"<= {allowed}, as after the first tenth",
+        found=str(most),
+        kept=most <= allowed,
+    )
+    pooled = max(sample.upstream_open for sample in samples)
+    yield Promise(name="connections in the pool", expected=f"<= {PLACES}", found=str(pooled), kept=pooled <= PLACES)
+
+
+def promises_of_rest(metrics: dict[str, float], upstream: Upstream) -> Iterator[Promise]:
+    """Nothing is under way any more; the gateway has ended when this is asked."""
+    for name in _GAUGES:
+        yield _equal(name, 0, int(metrics[name]))
+    yield _equal("requests that the upstream still serves", 0, upstream.stats()["active"])
+    yield _equal("connections that the gateway left open", 0, upstream.stats()["open"] - 1)
+
+
+def promises_of_records(metrics: dict[str, float], ledger: Path, spans: Collected, sent: int) -> Iterator[Promise]:
+    """Ledger, metrics and spans each tell of every request once."""
+    with closing(sqlite3.connect(ledger)) as rows:
+        requests = int(rows.execute("SELECT count(*) FROM requests").fetchone()[0])
+        attempts = int(rows.execute("SELECT count(*) FROM attempts").fetchone()[0])
+    yield _equal("rows of requests on the ledger", sent, requests)
+    yield _equal("headrace_requests_total", sent, int(metrics["headrace_requests_total"]))
+    yield _equal("SERVER spans", sent, spans.server)
+    yield _equal("headrace_attempts_total", attempts, int(metrics["headrace_attempts_total"]))
+    yield _equal("CLIENT spans", attempts, spans.client)
+    yield _equal("headrace_ledger_dropped_total", 0, int(metrics["headrace_ledger_dropped_total"]))
+
+
+def outcomes(ledger: Path) -> dict[str, int]:
+    """How many requests ended in which way."""
+    with closing(sqlite3.connect(ledger)) as rows:
+        return dict(rows.execute("SELECT status, count(*) FROM requests GROUP BY status ORDER BY 2 DESC"))
+
+
+def _equal(name: str, expected: int, found: int) -> Promise:
+    return Promise(name=name, expected=str(expected), found=str(found), kept=expected == found)
+
+
+def _sum(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    counts = ("sent", "ok", "left_early", "left_midway", "chunks")
+    total: dict[str, Any] = {name: sum(report[name] for report in reports) for name in counts}
+    total["seconds"] = round(sum(report["seconds"] for report in reports), 1)
+    total["errors"] = {name: sum(report["errors"][name] for report in reports) for name in reports[0]["errors"]}
+    return total
+
+
+def main() -> int:
+    """Runs, writes, prints; 1 where a promise is broken."""
+    parser = argparse.ArgumentParser(description="Many requests, many of them abandoned; nothing may be left behind.")
+    parser.add_argument("--requests", type=int, default=20_000, help=f"rounded down to a multiple of {SEGMENTS}")
+    requests = parser.parse_args().requests // SEGMENTS * SEGMENTS
+    with tempfile.TemporaryDirectory() as name:
+        samples, promises, seen = soak(requests, Path(name))
+        ended = outcomes(Path(name) / "state" / "ledger.sqlite3")
+        log = (Path(name) / "headrace.log").read_text()
+    report = {"clients": seen, "outcomes": ended, "samples": samples, "promises": promises}
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(report, indent=1, default=asdict))
+    at = [samples[0], samples[len(samples) // 2], samples[-1]]
+    rows = [[f"{one.requests:,}", f"{one.rss_mib:.1f}", str(one.descriptors), str(one.upstream_open)] for one in at]
+    print(table(["after requests", "RSS, MiB", "descriptors", "idle upstream connections"], rows), end="\n\n")
+    found = [[one.name, one.expected, one.found, "kept" if one.kept else "BROKEN"] for one in promises]
+    print(table(["promise", "expected", "found", ""], found), end="\n\n")
+    print(f"clients: {seen}\noutcomes: {ended}")
+    broken = [one for one in promises if not one.kept]
+    if broken:
+        print(f"the gateway's last words:\n{log[-3000:]}")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
