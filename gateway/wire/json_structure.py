@@ -4,12 +4,12 @@ All of these take text that a parser has already found well-formed UTF-8 JSON, e
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable
 from itertools import accumulate
 
 _BRACKET_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # one down or one up, as signed bytes
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_MEMBER_NAME = re.compile(rb'[ \t\r\n{,]*"([^"\\]*)"[ \t\r\n]*:[ \t\r\n]*')
+_MEMBER_NAME = re.compile(rb'[ \t\r\n{,]*"[^"\\]*+(?:\\.[^"\\]*+)*+"[ \t\r\n]*:[ \t\r\n]*')
 _SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -43,29 +43,19 @@ def _has_more_brackets(text: bytes, limit: int) -> bool:
     return False
 
 
-def has_members_in_order(text: bytes, values: Mapping[str, bytes]) -> bool:
-    """Whether the object ``text`` is these members in this order and nothing else; names written with escapes differ.
+def repeats_a_name(text: bytes, values: Iterable[bytes]) -> bool:
+    """Whether the object ``text`` gives a name twice, if ``values`` are what a parser kept: the last of each name.
 
-    The quick way to know that no name is repeated: it steps over each value without looking into it.
+    Steps over one member for each value, without looking into it. Where a name is repeated there are more members than
+    values, so the steps meet another value or end too early.
     """
     at = 0
-    for name, value in values.items():
-        member = _MEMBER_NAME.match(text, at)
-        if member is None or member[1] != name.encode() or not text.startswith(value, member.end()):
-            return False
-        at = member.end() + len(value)
-    return text[at:].strip(b" \t\r\n{}") == b""
-
-
-def member_count(text: bytes, values: Collection[bytes]) -> int:
-    """How many members the object ``text`` has, repeated names counted each, if ``values`` are all that matter.
-
-    ``values`` are the values that a parser kept, one per name. Each comma outside of strings either separates members
-    or lies inside a value, so a member that the parser dropped leaves commas that no kept value explains: the result
-    is ``len(values)`` exactly where no name is repeated.
-    """
-    inner_commas = sum(outside_strings(value).count(b",") for value in values if value[:1] in b"[{")
-    return outside_strings(text).count(b",") - inner_commas + 1
+    for value in values:
+        name = _MEMBER_NAME.match(text, at)
+        if name is None or not text.startswith(value, name.end()):
+            return True
+        at = name.end() + len(value)
+    return text[at:].strip(b" \t\r\n{}") != b""
 
 
 def has_lone_surrogate(text: bytes) -> bool:

@@ -111,6 +111,13 @@ def test_unknown_fields_reach_the_upstream_byte_for_byte(arrival: Arrival) -> No
     assert expected == CHAT.upstream_body(CHAT.read(arrival, body), "other")
 
 
+def test_stream_options_that_ask_for_usage_stay_byte_for_byte(arrival: Arrival) -> None:
+    """There is nothing to add."""
+    options = b'"stream":true,"stream_options":{"include_usage" : true}'
+    body = b'{"model":"m","messages":[{"role":"user","content":""}],%b}' % options
+    assert body == CHAT.upstream_body(CHAT.read(arrival, body), "m")
+
+
 # ---- conversations --------------------------------------------------------------------------------------------------
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai.types.completion_create_params import CompletionCreateParamsBase
 
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, UpstreamError
 from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
@@ -68,6 +68,8 @@ def test_each_prompt_has_n_choices(fields: dict[str, Any], choices: int, read_co
     """The answer is complete when all of them have finished."""
     look = COMPLETION.stream(read_completion(stream=True, **fields))
     for index in range(choices):
+        with pytest.raises(UpstreamError):
+            look.end()
         choice = {"index": index, "text": "x", "finish_reason": "stop"}
         look.feed(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
     assert b"data: [DONE]\n\n" == look.end()

@@ -129,6 +129,22 @@ def test_a_line_of_three_megabytes_goes_through() -> None:
     assert big + STOP + DONE == out + look.end()
 
 
+def test_an_event_over_the_bound_is_refused_on_the_quick_path_too() -> None:
+    """Where whole events pass unparsed."""
+    look = OpenAIStream(choices=1, include_usage=False, max_event_bytes=1000)
+    look.feed(HELLO)
+    with pytest.raises(UpstreamInvalid, match="more than 1000 bytes"):
+        look.feed(chunk({"content": "x" * 1000}))
+
+
+@pytest.mark.parametrize("line", [b": comment", b"id: 7", b"event: message", b"retry: 1"])
+def test_lines_that_are_no_data_never_reach_the_client(line: bytes) -> None:
+    """Before, inside or after an event, once plain events pass unparsed."""
+    for odd in (line + b"\n" + MORE, MORE[:-1] + line + b"\n\n", MORE + line + b"\n\n"):
+        look = view()
+        assert ROLE + HELLO + MORE + MORE + MORE == look.feed(ROLE + HELLO) + look.feed(MORE + odd + MORE)
+
+
 # ---- when something is visible --------------------------------------------------------------------------------------
 
 
@@ -254,6 +270,13 @@ def test_all_choices_have_to_finish() -> None:
     with pytest.raises(UpstreamTruncated):
         look.end()
     assert DONE == look.feed(chunk(index=1, finish="length")).removeprefix(chunk(index=1, finish="length")) + look.end()
+
+
+def test_the_first_reason_to_finish_is_the_answers() -> None:
+    """Of several choices."""
+    look = view(choices=2)
+    look.feed(STOP + chunk(index=1, finish="length"))
+    assert "stop" == look.finish_reason
 
 
 def test_after_a_finish_half_an_event_does_not_matter() -> None:

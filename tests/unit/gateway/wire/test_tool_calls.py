@@ -137,6 +137,15 @@ def test_calls_without_ids_are_told_apart_and_get_one_each(shape: str) -> None:
     assert 2 == len({id_ for id_, _, _ in calls} - {""})
 
 
+def test_another_name_or_another_index_is_another_call() -> None:
+    """Even where the one before has no arguments yet."""
+    by_name = joined([[part(0, name="weather", arguments="")], [part(0, name="clock", arguments="{}")]])
+    assert [("weather", ""), ("clock", "{}")] == [call[1:] for call in by_name]
+    by_index = joined([[part(0, "x", "weather", "")], [part(1, "x", "weather", ROME)]])
+    assert [("weather", ""), ("weather", ROME)] == [call[1:] for call in by_index]
+    assert 2 == len({id_ for id_, _, _ in by_index})
+
+
 def test_an_id_that_comes_late_stays_with_the_one_that_the_client_knows() -> None:
     """The call has been given an id by then, and keeps it."""
     calls = joined([[part(0, name="weather", arguments="")], [part(0, "late", arguments=ROME)]])
