@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-from msgspec import Struct, ValidationError, field
+from msgspec import DecodeError, Struct, field
 from msgspec.msgpack import Decoder, Encoder
 
 from embedded_engine.messages import FromEngine, ToEngine
@@ -43,7 +43,7 @@ def decode_to_engine(body: bytes) -> ToEngine:
     """The message in one frame's body, on the engine's side."""
     try:
         return _to_engine.decode(body)
-    except ValidationError as error:
+    except DecodeError as error:
         raise ProtocolError(f"not a message to the engine: {error}") from error
 
 
@@ -51,7 +51,7 @@ def decode_from_engine(body: bytes) -> FromEngine:
     """The message in one frame's body, on the caller's side."""
     try:
         return _from_engine.decode(body)
-    except ValidationError as error:
+    except DecodeError as error:
         raise ProtocolError(f"not a message from the engine: {error}") from error
 
 
