@@ -94,11 +94,9 @@ class RawClient:
         headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines[1:-2])]
         return RawAnswer(int(lines[0].split(" ")[1]), headers)
 
-    async def answer(self, *, bodyless: bool = False) -> RawAnswer:
+    async def answer(self) -> RawAnswer:
         """Reads one answer to its end, which is the connection's where it names no other."""
         answer = await self.head()
-        if bodyless:
-            return answer
         async with asyncio.timeout(PATIENCE_S):
             if answer.header("transfer-encoding") == "chunked":
                 answer.body = b"".join([piece async for piece in self.chunks()])
@@ -206,10 +204,6 @@ class Running:
         lines = [line for line in response.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
-    async def idle(self) -> None:
-        """Returns when no request is under way."""
-        await _eventually(lambda: self.gateway.pipeline.running == 0)
-
     async def stop(self) -> None:
         """Stops the server as the end of a drain does; idempotent."""
         self.server.should_exit = True
@@ -274,6 +268,35 @@ async def start_gateway(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable
             return await _start(stack, tmp_path / f"gateway-{count}", policy or {}, settings)
 
         yield start
+
+
+@pytest.fixture
+async def gateway_over(serve: Any, start_gateway: Any) -> AsyncIterator[Callable[..., Awaitable[tuple[Running, Any]]]]:
+    """Starts a gateway over a loopback upstream that answers as a coroutine function says; gives both.
+
+    Keyword arguments are parameters of the backend, whose name is ``up``; ``policy`` is the rest of the policy file.
+    """
+    async with AsyncExitStack() as stack:
+
+        async def start(respond: Any, *, policy: Mapping[str, Any] | None = None, **fields: Any) -> tuple[Running, Any]:
+            upstream = await stack.enter_async_context(serve(respond))
+            backend = {"use": "openai_compatible", "base_url": upstream.url, **fields}
+            return await start_gateway({"backends": {"up": backend}, **(policy or {})}), upstream
+
+        yield start
+
+
+@pytest.fixture
+def events_of() -> Callable[[bytes], list[Any]]:
+    """The events of a stream: parsed where they are JSON, else their text. Anything that is no event fails the test."""
+
+    def parse(content: bytes) -> list[Any]:
+        assert content.endswith(b"\n\n"), "the stream ends inside an event"
+        blocks = content[:-2].split(b"\n\n")
+        assert all(block.startswith(b"data: ") and b"\n" not in block for block in blocks), content[:500]
+        return [msgspec.json.decode(block[6:]) if block[6:7] == b"{" else block[6:].decode() for block in blocks]
+
+    return parse
 
 
 @pytest.fixture
