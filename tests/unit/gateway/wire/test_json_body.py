@@ -63,6 +63,12 @@ def test_a_name_given_twice_is_found_behind_escapes() -> None:
     assert ["model", "n"] == list(skim(b'{"m\\u006fdel":"b","n":1}', max_depth=DEPTH))
 
 
+def test_a_name_given_twice_is_found_where_the_lengths_conspire() -> None:
+    """The second value is as long as everything up to a member inside of it."""
+    with pytest.raises(InvalidRequest, match="a field twice"):
+        skim(b'{"a":1,"b":2,"a":{"k":2     }}', max_depth=DEPTH)
+
+
 @given(body=objects, changes=st.dictionaries(texts, st.one_of(st.none(), values.map(json.dumps)), max_size=3))
 def test_edit_replaces_adds_and_removes(body: dict[str, Any], changes: dict[str, str | None]) -> None:
     """And nothing else changes."""

@@ -140,7 +140,8 @@ def test_an_event_over_the_bound_is_refused_on_the_quick_path_too() -> None:
 @pytest.mark.parametrize("line", [b": comment", b"id: 7", b"event: message", b"retry: 1"])
 def test_lines_that_are_no_data_never_reach_the_client(line: bytes) -> None:
     """Before, inside or after an event, once plain events pass unparsed."""
-    for odd in (line + b"\n" + MORE, MORE[:-1] + line + b"\n\n", MORE + line + b"\n\n"):
+    inside = (MORE[:-1] + line + b"\n\n", MORE[:-2] + b"\r" + line + b"\n\n")
+    for odd in (line + b"\n" + MORE, *inside, MORE + line + b"\n\n"):
         look = view()
         assert ROLE + HELLO + MORE + MORE + MORE == look.feed(ROLE + HELLO) + look.feed(MORE + odd + MORE)
 
