@@ -49,4 +49,9 @@ class Route:
 @lru_cache(maxsize=1024)
 def _pattern(pattern: str) -> re.Pattern[str]:
     """``*`` stands for any text; everything else for itself, brackets and dots included."""
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)
+    head, *rest = (re.escape(part) for part in pattern.split("*"))
+    if not rest:
+        return re.compile(head)
+    # What is found leftmost between two stars is never looked for again: a client's long name costs linear time.
+    middle = "".join(f"(?>.*?{part})" for part in rest[:-1])
+    return re.compile(f"{head}{middle}.*{rest[-1]}", re.DOTALL)
