@@ -82,7 +82,7 @@ def _offered_keys(headers: RawHeaders) -> Iterator[bytes]:
     for name, value in headers:
         if name == b"authorization":
             scheme, _, key = value.partition(b" ")
-            # Another scheme than Bearer counts as a key of its own: it cannot match, and it cannot be overlooked.
+            # Another scheme than Bearer counts as a key, scheme and all: it cannot be overlooked beside a good one.
             yield key.strip() if scheme.lower() == b"bearer" else value
         elif name in _KEY_HEADERS:
             yield value.strip()
