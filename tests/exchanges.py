@@ -202,7 +202,7 @@ def make_exchange() -> Callable[..., MemoryExchange]:
     return _exchange
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> Callable[..., World]:
     """A world from the text of a policy file, with nothing started."""
     return lambda text, **others: build_world(parse_policy(text, file="policy.yaml"), file="policy.yaml", **others)

@@ -1,0 +1,132 @@
+import hashlib
+from typing import Any
+
+import pytest
+
+from gateway.door import OPEN_HOUSE, Door, new_request_id
+from gateway.errors import HeadersTooLarge, Unauthenticated
+from gateway.types import Operation
+
+KEY, OTHER_KEY, STRANGE_KEY = b"sk-acme-1", b"sk-beta-2", b"sk-nobody"
+EMPTY_DIGEST = hashlib.sha256(b"").hexdigest()
+TENANTS = {hashlib.sha256(KEY).hexdigest(): "acme", hashlib.sha256(OTHER_KEY).hexdigest(): "beta"}
+Headers = list[tuple[bytes, bytes]]
+
+
+@pytest.fixture
+def door(clock: Any) -> Door:
+    """A door with two keys."""
+    return Door(TENANTS, max_header_bytes=4096, clock=clock)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"authorization", b"Bearer " + KEY)],
+        [(b"authorization", b"bearer " + KEY)],
+        [(b"authorization", b"BEARER   " + KEY + b" ")],
+        [(b"authorization", KEY)],
+        [(b"x-api-key", KEY)],
+        [(b"api-key", KEY)],
+        [(b"x-api-key", KEY), (b"authorization", b"Bearer " + KEY)],
+        [(b"authorization", b"Bearer " + KEY), (b"authorization", b"Bearer " + KEY)],
+        [(b"x-api-key", b""), (b"authorization", b"Bearer " + KEY)],
+    ],
+)
+def test_a_known_key_opens_wherever_clients_put_it(door: Door, headers: Headers) -> None:
+    """The scheme's case, its absence, a second header that agrees and an empty one make no difference."""
+    assert "acme" == door.tenant(headers)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ([], "is needed"),
+        ([(b"authorization", b"Bearer")], "is needed"),
+        ([(b"authorization", b"Bearer ")], "is needed"),
+        ([(b"authorization", b"")], "is needed"),
+        ([(b"x-api-key", b"  ")], "is needed"),
+        ([(b"authorization", b"Bearer " + STRANGE_KEY)], "not known"),
+        ([(b"authorization", b"Basic " + KEY)], "not known"),
+        ([(b"authorization", b"Basic c2stYWNtZS0xOg==")], "not known"),
+        ([(b"authorization", b"Bearer\t" + KEY)], "not known"),
+        ([(b"x-api-key", "sk-schlüssel-鍵".encode())], "not known"),
+        ([(b"x-api-key", b"\xff\xfe\x00")], "not known"),
+        ([(b"authorization", b"Bearer " + KEY), (b"authorization", b"Bearer " + OTHER_KEY)], "differ"),
+        ([(b"x-api-key", OTHER_KEY), (b"authorization", b"Bearer " + KEY)], "differ"),
+        ([(b"x-api-key", KEY), (b"authorization", b"Basic " + KEY)], "differ"),
+        ([(b"x-api-key", KEY), (b"api-key", STRANGE_KEY)], "differ"),
+        ([(b"x-forwarded-for", b"127.0.0.1"), (b"forwarded", b"for=127.0.0.1")], "is needed"),
+        ([(b"x-api-key", hashlib.sha256(KEY).hexdigest().encode())], "not known"),
+    ],
+)
+def test_everything_else_is_refused_without_repeating_it(door: Door, headers: Headers, words: str) -> None:
+    """No key, an unknown one, two that differ, another scheme, a digest, and the claim to be a neighbour."""
+    with pytest.raises(Unauthenticated, match=words) as caught:
+        door.tenant(headers)
+    said = str(caught.value)
+    assert 401 == caught.value.http_status
+    for secret in (KEY, OTHER_KEY, STRANGE_KEY):
+        assert secret.decode() not in said
+        assert hashlib.sha256(secret).hexdigest() not in said
+
+
+def test_an_empty_key_is_none_even_where_its_digest_is_listed() -> None:
+    """The digest of a variable that was not set must not open the door to everybody."""
+    door = Door({EMPTY_DIGEST: "acme"}, max_header_bytes=4096)
+    with pytest.raises(Unauthenticated, match="is needed"):
+        door.tenant([(b"authorization", b"Bearer ")])
+
+
+def test_a_key_of_a_megabyte_is_a_header_too_large(door: Door) -> None:
+    """What is over the limit is refused before anybody hashes it, with and without keys, by the same rule."""
+    huge = [(b"authorization", b"Bearer " + b"k" * 1_000_000)]
+    for guarded in (door, Door({}, max_header_bytes=4096)):
+        with pytest.raises(HeadersTooLarge, match="4096 bytes") as caught:
+            guarded.tenant(huge)
+        assert 431 == caught.value.http_status
+
+
+def test_the_limit_is_of_all_headers_together(door: Door) -> None:
+    """Names and values count, and the last byte that is allowed is allowed."""
+    filler = 4096 - len(b"x-api-key") - len(KEY) - len(b"x")
+    assert "acme" == door.tenant([(b"x-api-key", KEY), (b"x", b"." * filler)])
+    with pytest.raises(HeadersTooLarge):
+        door.tenant([(b"x-api-key", KEY), (b"x", b"." * (filler + 1))])
+
+
+def test_without_keys_everybody_is_the_same_tenant() -> None:
+    """An open house asks nobody, not even those who offer a key."""
+    door = Door({}, max_header_bytes=4096)
+    assert (False, OPEN_HOUSE, OPEN_HOUSE) == (door.locked, door.tenant([]), door.tenant([(b"x-api-key", KEY)]))
+
+
+def test_who_is_refused_has_an_arrival_all_the_same(door: Door, make_exchange: Any, clock: Any) -> None:
+    """A refusal at the door is recorded, under no tenant's name."""
+    arrival, refused = door.arrive(make_exchange(operation=Operation.COMPLETION, headers=[(b"x-api-key", STRANGE_KEY)]))
+    assert isinstance(refused, Unauthenticated)
+    assert ("", Operation.COMPLETION, clock.now_s(), clock.unix_s()) == (
+        arrival.tenant,
+        arrival.operation,
+        arrival.received_s,
+        arrival.received_unix_s,
+    )
+
+
+def test_an_arrival_knows_its_tenant_and_its_trace(door: Door, make_exchange: Any) -> None:
+    """The key names the tenant, whatever else the headers claim; the caller's trace goes on."""
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    headers = [
+        (b"x-api-key", KEY),
+        (b"x-tenant", b"beta"),
+        (b"traceparent", f"00-{trace_id}-b7ad6b7169203331-01".encode()),
+    ]
+    arrival, refused = door.arrive(make_exchange(headers=headers))
+    assert (None, "acme", trace_id) == (refused, arrival.tenant, arrival.trace.trace_id)
+
+
+def test_request_ids_differ() -> None:
+    """A name that is given twice would mix up two requests."""
+    ids = {new_request_id() for _ in range(1000)}
+    assert 1000 == len(ids)
+    assert all(name.startswith("req_") and len(name) == 28 for name in ids)
