@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import logging
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -31,6 +32,9 @@ from gateway.types import MILLION, Call, Finish, Operation, Price, Usage
 _STARTING = "the engine is starting"
 _RESTARTING = "the engine is restarting"
 _SECONDS_PER_HOUR = 3600
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -189,6 +193,7 @@ class Embedded:
         try:
             life.ready = await engine.ready()
             life.engine = engine
+            _log_ready(life.name, life.ready)
             await engine.wait_exit()
             life.down = _RESTARTING
         except EngineDied:
@@ -256,3 +261,15 @@ class Embedded:
             output_tokens += usage.output_tokens
         await sink.push(answer.end(Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens)))
         return await sink.end()
+
+
+def _log_ready(name: str, ready: Ready) -> None:
+    measured = ready.self_test
+    _log.info(
+        "%s is ready: %s on %s, %.0f prompt tokens/s, %.1f ms a token",
+        name,
+        ready.model,
+        ready.kernels,
+        measured.prefill_tokens_per_s,
+        1000 * measured.decode_s_per_token,
+    )
