@@ -73,7 +73,7 @@ class Embedded:
         context_tokens: Prompt and answer of one choice; 0 for what the model was trained for, at most 4096.
         slots: How many choices run at once.
         queue_limit: How many requests wait for a slot; one more is turned away.
-        threads: 0 for the physical cores.
+        threads: 0 for the physical cores but one, which is left to the gateway.
         kernels: ``ik_llama``, ``llama_cpp``, or empty for the first that is installed.
         price: Zero unless given: the machine is paid for already. (No price at all would mean that nobody knows.)
         usd_per_hour: What the machine costs, instead of ``price``: a token then costs the time that it takes a single

@@ -24,7 +24,7 @@ class EngineSettings:
         slots: How many choices run at once.
         kv_tokens: Cells of context memory for all of them together; 0: `slots` x `context_tokens`. A request is
             admitted when the cells that it may come to need are free.
-        threads: 0: the machine's physical cores, at most 16.
+        threads: 0: the machine's physical cores but one, at most 16.
         step_tokens: Rows in one decode call. What running choices leave of it goes to prompts, so that a long prompt
             does not hold up a stream for longer than one such call.
         micro_batch_rows: Rows that the kernels compute at once. Up to 31 rows ik_llama.cpp computes each bit for bit as
@@ -57,13 +57,14 @@ class EngineSettings:
 
 
 def default_threads() -> int:
-    """The physical cores this process may run on, at most 16.
+    """The physical cores this process may run on but one, at least 1 and at most 16.
 
-    Hyper-threads share the vector units that decoding is made of.
+    Hyper-threads share the vector units that decoding is made of. One core is left to whoever talks to the engine:
+    threads wait for each other after every layer, so one that must share its core holds up all the others.
     """
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores = set()
     for cpu in allowed:
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         cores.add(siblings.read_text(encoding="ascii") if siblings.exists() else str(cpu))
-    return max(1, min(_MAX_THREADS, len(cores)))
+    return max(1, min(_MAX_THREADS, len(cores) - 1))
