@@ -48,6 +48,7 @@ class Flight:
     def landed(self, *, usage: Usage | None, decode_s: float | None, error: HeadraceError | None, now_s: float) -> None:
         """The attempt is over. ``decode_s`` is the time from first to last token, where both were seen."""
         if self._waiting:
+            self._waiting = False
             self._standing.gave_up_prefill(self._fresh_tokens)
             if error is None:  # a whole answer: its first token was never seen, its prompt was read all the same
                 self._fleet.prefixes.remember(self._chain, self._backend)
