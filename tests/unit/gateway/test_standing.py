@@ -1,0 +1,78 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.standing import Standing
+
+
+@pytest.mark.parametrize("true_rate", [50.0, 20_000.0])
+def test_the_reading_speed_moves_towards_the_truth(true_rate: float) -> None:
+    """Every telling sample brings it closer, and thirty bring it there."""
+    standing = Standing(model="m")
+    distances = [abs(1 / standing.prefill_tokens_per_s - 1 / true_rate)]
+    for _ in range(30):
+        standing.dispatched(1000, 0)
+        standing.prefilled(1000, 1000 / true_rate)
+        distances.append(abs(1 / standing.prefill_tokens_per_s - 1 / true_rate))
+    assert sorted(distances, reverse=True) == distances
+    assert pytest.approx(true_rate, rel=0.05) == standing.prefill_tokens_per_s
+
+
+@pytest.mark.parametrize("truth_s", [0.001, 0.5])
+def test_the_writing_speed_moves_towards_the_truth(truth_s: float) -> None:
+    """The first token is not waited for between first and last, so it does not count."""
+    standing = Standing(model="m")
+    for _ in range(40):
+        standing.decoded(101, 100 * truth_s)
+    assert pytest.approx(truth_s, rel=0.05) == standing.seconds_per_token
+
+
+@pytest.mark.parametrize(("tokens", "seconds"), [(255, 9.0), (1000, 0.0), (0, 1.0), (-5, 1.0)])
+def test_short_prompts_and_no_time_teach_nothing_about_reading(tokens: int, seconds: float) -> None:
+    """There the round trip decides, not the prefill."""
+    standing = Standing(model="m")
+    standing.prefilled(tokens, seconds)
+    assert 1000.0 == standing.prefill_tokens_per_s
+
+
+@pytest.mark.parametrize(("tokens", "seconds"), [(7, 9.0), (100, 0.0), (1, 1.0), (0, 1.0)])
+def test_short_answers_and_no_time_teach_nothing_about_writing(tokens: int, seconds: float) -> None:
+    """A handful of tokens in one packet is no measurement."""
+    standing = Standing(model="m")
+    standing.decoded(tokens, seconds)
+    assert 0.03 == standing.seconds_per_token
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1000)), max_size=30))
+def test_the_failure_rate_stays_a_share_and_fades(verdicts: list[tuple[bool, float]]) -> None:
+    """It is never below zero nor above one, and a minute without a verdict halves it."""
+    standing, now_s = Standing(model="m"), 0.0
+    for failed, later_s in verdicts:
+        now_s += later_s
+        standing.ended(failed=failed, now_s=now_s)
+        assert 0.0 <= standing.failure_rate(now_s) <= 1.0
+    assert pytest.approx(standing.failure_rate(now_s) / 2) == standing.failure_rate(now_s + 60)
+
+
+def test_failures_raise_the_rate_and_successes_lower_it() -> None:
+    """Ten failures make it nearly sure, ten successes nearly forget them."""
+    standing = Standing(model="m")
+    rates = [standing.failure_rate(0.0)]
+    for failed in [True] * 10 + [False] * 10:
+        standing.ended(failed=failed, now_s=0.0)
+        rates.append(standing.failure_rate(0.0))
+    assert 0.0 == rates[0]
+    assert sorted(rates[:11]) == rates[:11]
+    assert rates[10] > 0.85
+    assert sorted(rates[10:], reverse=True) == rates[10:]
+    assert rates[20] < 0.15
+
+
+def test_failures_in_a_row_end_with_a_success() -> None:
+    """One answer that ended well takes the whole row back."""
+    standing = Standing(model="m")
+    rows = []
+    for failed in (True, True, False, True):
+        standing.ended(failed=failed, now_s=0.0)
+        rows.append(standing.failures_in_a_row)
+    assert [1, 2, 0, 1] == rows
