@@ -14,7 +14,8 @@ from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
 from gateway.ports import BackendFacts, Clock, Sink, Surroundings
-from gateway.types import Call, Finish, Operation, TraceContext
+from gateway.trace_context import headers_for
+from gateway.types import Call, Finish, Operation
 from gateway.wire.formats import FORMATS
 
 _PATHS: Mapping[Operation, str] = {Operation.CHAT: "/chat/completions", Operation.COMPLETION: "/completions"}
@@ -149,7 +150,7 @@ class OpenAICompatible:
             raise UpstreamUnreachable("the backend is closed")
         asked_stream = call.request.stream
         body = FORMATS[operation].upstream_body(call.request, call.model)
-        headers = _trace_headers(call.trace) if self.propagate_trace else {}
+        headers = headers_for(call.trace) if self.propagate_trace else {}
         async with link.post(_PATHS[operation], body, streamed=asked_stream, headers=headers) as response:
             if not response.is_success:
                 raise await self._refusal(response)
@@ -226,11 +227,3 @@ def _is_stream(response: httpx.Response, *, asked: bool) -> bool:
     if not kind:
         return asked
     raise UpstreamInvalid("the upstream answered with neither JSON nor a stream of events")
-
-
-def _trace_headers(trace: TraceContext) -> dict[str, str]:
-    """W3C Trace Context, level 2: https://www.w3.org/TR/trace-context-2/#traceparent-header."""
-    headers = {"traceparent": f"00-{trace.trace_id}-{trace.span_id}-{'01' if trace.sampled else '00'}"}
-    if trace.state:
-        headers["tracestate"] = trace.state
-    return headers

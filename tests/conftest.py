@@ -124,17 +124,18 @@ def hand_clock() -> HandClock:
     return HandClock()
 
 
-@pytest.fixture
-def surroundings(tmp_path: Path) -> Callable[..., Surroundings]:
+@pytest.fixture(scope="session")
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Surroundings]:
     """Makes the world of a backend: the system's clock, and the given secrets by name."""
+    no_models = tmp_path_factory.mktemp("no_models")
 
-    def make(*, clock: HandClock | None = None, model_dir: Path = tmp_path, **secrets: str) -> Surroundings:
+    def make(*, clock: HandClock | None = None, model_dir: Path = no_models, **secrets: str) -> Surroundings:
         return Surroundings(clock=clock or SystemClock(), secret=secrets.get, model_dir=model_dir)
 
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_call() -> Callable[..., Call]:
     """Makes a call from the fields of a client's body, read by the real wire format."""
 
@@ -151,7 +152,21 @@ def make_call() -> Callable[..., Call]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recording_sink() -> Callable[[Call], RecordingSink]:
     """Makes a sink that records what is pushed for a call."""
     return lambda call: RecordingSink(call.request)
+
+
+@pytest.fixture(scope="session")
+def default_model_path() -> Path:
+    """The default model in the user's model cache, pulled there if need be."""
+    from embedded_engine.known_models import DEFAULT_MODEL
+    from embedded_engine.models import default_model_dir
+    from embedded_engine.pull import PullFailed, pull_model
+
+    try:
+        model = pull_model(DEFAULT_MODEL, default_model_dir(), say=print, progress=lambda _done, _total: None)
+    except PullFailed as error:
+        pytest.skip(f"the default model cannot be pulled: {error}")
+    return Path(model.path)

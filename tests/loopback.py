@@ -68,12 +68,13 @@ Respond = Callable[[Received, Conversation], Awaitable[None]]
 
 @dataclass
 class Upstream:
-    """The server: what it received, and how many connections it has seen and has open."""
+    """The server: what it received, how many connections it has seen and has open, how many requests are under way."""
 
     url: str
     requests: list[Received] = field(default_factory=list)
     connections: int = 0
     open_connections: int = 0
+    answering: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def until(self, condition: Callable[["Upstream"], bool]) -> None:
@@ -126,7 +127,12 @@ async def _serve(respond: Respond) -> AsyncIterator[Upstream]:
                 conversation.number += 1
                 upstream.requests.append(request)
                 await upstream.note()
-                await respond(request, conversation)
+                upstream.answering += 1
+                try:
+                    await respond(request, conversation)
+                finally:
+                    upstream.answering -= 1
+                    await upstream.note()
         except (ConnectionError, asyncio.CancelledError):
             pass  # the other side left in the middle, or the test is over
         finally:
@@ -146,7 +152,7 @@ async def _serve(respond: Respond) -> AsyncIterator[Upstream]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def serve() -> Callable[[Respond], AbstractAsyncContextManager[Upstream]]:
     """Serves a loopback upstream that answers as the given coroutine function does."""
     return _serve

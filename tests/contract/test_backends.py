@@ -1,0 +1,274 @@
+"""What every backend does, whatever stands behind it: one suite over all of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from backends._faults import Fault
+from backends._made_up import MadeUp, words_of
+from backends.embedded import Embedded
+from backends.fake import Fake
+from backends.openai_compatible import OpenAICompatible
+from gateway.errors import ClientGone, UpstreamUnreachable
+from gateway.plugins import names
+from gateway.ports import Backend
+from gateway.types import Call, Operation, Usage
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+KEY = "sk-canary-0123456789"
+TOKENS = 6
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A backend under test. Its calls are of ``model``, and made ``silent`` or ``stalling`` by their ``user``.
+
+    ``broken`` is one of the same kind that is started and cannot serve; ``freed`` returns when nothing is in use.
+    """
+
+    backend: Backend
+    silent: Backend
+    stalling: Backend
+    broken: Backend
+    model: str
+    freed: Callable[[], Awaitable[None]]
+
+
+def _answer(request: Any) -> bytes | list[bytes]:
+    fields = request.json
+    made_up = MadeUp(
+        operation=Operation.CHAT if request.path.endswith("/chat/completions") else Operation.COMPLETION,
+        id="id-1",
+        model=fields["model"],
+        created_unix_s=1,
+        words=words_of("one two three", fields["max_tokens"]),
+        reason="length",
+        n=fields.get("n", 1),
+        usage=Usage(prompt_tokens=3, output_tokens=fields["max_tokens"] * fields.get("n", 1)),
+        usage_at="given",
+    )
+    return list(made_up.events()) if fields.get("stream") else b"".join(made_up.halves())
+
+
+async def _respond(request: Any, conversation: Any) -> None:
+    answer, mood = _answer(request), request.json.get("user")
+    if mood == "silent":
+        await conversation.until_closed()
+    elif isinstance(answer, bytes):
+        await conversation.answer(answer)
+    else:
+        await conversation.stream(*answer[: 2 if mood == "stalling" else None], end=mood != "stalling")
+        if mood == "stalling":
+            await conversation.until_closed()
+
+
+@asynccontextmanager
+async def _openai_compatible(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subject]:
+    world = surroundings(KEY=KEY)
+    async with serve(_respond) as gone:
+        pass
+    async with serve(_respond) as upstream:
+        backend = OpenAICompatible(base_url=upstream.url, api_key_env="KEY", models=("served",), concurrency=4)
+        broken = OpenAICompatible(base_url=gone.url, api_key_env="KEY", models=("served",))
+        await backend.start("under-test", world)
+        await broken.start("under-test", world)
+
+        async def freed() -> None:
+            await upstream.until(lambda it: it.answering == 0)
+
+        yield Subject(backend, backend, backend, broken, "served", freed)
+        await backend.close()
+        await broken.close()
+
+
+@asynccontextmanager
+async def _fake(surroundings: Any, **_: Any) -> AsyncIterator[Subject]:
+    fakes = [
+        Fake(text="one two three", tokens=1000, models=("served",), fail=(fault,) if fault else (), repeat=True)
+        for fault in (None, Fault(kind="hang"), Fault(kind="stall", after_chunks=2), Fault(kind="refuse"))
+    ]
+    for fake in fakes:
+        await fake.start("under-test", surroundings())
+
+    async def freed() -> None:
+        assert [fake.open_calls for fake in fakes] == [fake.closed_calls for fake in fakes]
+
+    yield Subject(*fakes, "served", freed)
+    for fake in fakes:
+        await fake.close()
+
+
+@asynccontextmanager
+async def _embedded(surroundings: Any, default_model: Callable[[], Path], **_: Any) -> AsyncIterator[Subject]:
+    path = default_model()
+    backend, broken = Embedded(slots=2, context_tokens=1024, threads=1), Embedded()
+    await broken.start("under-test", surroundings())
+    await backend.start("under-test", surroundings(model_dir=path.parent))
+    while backend.facts().down is not None:  # noqa: ASYNC110  # readiness is a fact, and facts are polled
+        await asyncio.sleep(0.02)
+
+    async def freed() -> None:
+        assert backend._life.engine is not None
+        assert backend._life.engine.stalled_s == 0.0
+
+    yield Subject(backend, backend, backend, broken, backend.model, freed)
+    await backend.close()
+    await broken.close()
+
+
+SUBJECTS = {"openai_compatible": _openai_compatible, "fake": _fake, "embedded": _embedded}
+
+
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=[pytest.param(name, marks=pytest.mark.model if name == "embedded" else ()) for name in SUBJECTS],
+)
+async def subject(request: pytest.FixtureRequest, surroundings: Any, serve: Any) -> AsyncIterator[Subject]:
+    """Each backend that ships, started."""
+
+    def default_model() -> Path:
+        return request.getfixturevalue("default_model_path")
+
+    opened = SUBJECTS[request.param](surroundings=surroundings, serve=serve, default_model=default_model)
+    async with opened as subject:
+        yield subject
+
+
+@pytest.fixture
+def call(subject: Subject, make_call: Any) -> Callable[..., Call]:
+    """Makes calls of the subject's model, for a few tokens."""
+
+    def make(operation: Operation = Operation.CHAT, **fields: Any) -> Call:
+        return make_call(operation, model=subject.model, **{"max_tokens": TOKENS, "seed": 7, **fields})
+
+    return make
+
+
+async def test_every_backend_that_ships_is_under_test() -> None:
+    """A new backend joins this suite."""
+    assert set(names("backend")) == set(SUBJECTS)
+
+
+async def test_its_facts_are_complete(subject: Subject) -> None:
+    """A backend that serves says what it serves, and that it is up."""
+    facts = subject.backend.facts()
+    assert subject.model in facts.models
+    assert facts.operations
+    assert facts.operations <= set(Operation)
+    assert facts.down is None
+    assert facts.concurrency is None or facts.concurrency > 0
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("operation", list(Operation))
+async def test_it_answers(subject: Subject, call: Any, recording_sink: Any, operation: Operation, stream: bool) -> None:
+    """Both endpoints, streamed and whole: the asked-for form, text, the reason for its end, and what it took."""
+    request = call(operation, stream=stream)
+    sink = recording_sink(request)
+    finish = await subject.backend.send(request, sink)
+    assert stream is sink.streamed
+    assert sink.texts[0].strip()
+    assert "length" == finish.reason
+    assert TOKENS == finish.usage.output_tokens
+    assert finish.usage.prompt_tokens > 0
+    assert subject.model == finish.model
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_it_answers_with_several_choices(subject: Subject, call: Any, recording_sink: Any, stream: bool) -> None:
+    """``n`` choices are numbered from 0, and all of them are counted."""
+    request = call(stream=stream, n=2)
+    sink = recording_sink(request)
+    finish = await subject.backend.send(request, sink)
+    assert [0, 1] == sorted(sink.texts)
+    assert 2 * TOKENS == finish.usage.output_tokens
+
+
+async def test_several_at_once(subject: Subject, call: Any, recording_sink: Any) -> None:
+    """Calls at the same time each get their own answer."""
+    requests = [call(stream=number % 2 == 0, max_tokens=number + 1) for number in range(6)]
+    finishes = await asyncio.gather(*(subject.backend.send(it, recording_sink(it)) for it in requests))
+    assert [1, 2, 3, 4, 5, 6] == [finish.usage.output_tokens for finish in finishes]
+
+
+async def _served_again(subject: Subject, call: Any, recording_sink: Any) -> None:
+    request = call()
+    finish = await subject.backend.send(request, recording_sink(request))
+    assert "length" == finish.reason
+
+
+async def test_cancelling_in_the_middle_gives_everything_back(subject: Subject, call: Any, recording_sink: Any) -> None:
+    """A stream that is cancelled after its first piece holds nothing any longer, and the next call is served."""
+    request = call(stream=True, user="stalling", max_tokens=500)
+    sink = recording_sink(request)
+    sending = asyncio.ensure_future(subject.stalling.send(request, sink))
+    await sink.pushed.wait()
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    await subject.freed()
+    await _served_again(subject, call, recording_sink)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_cancelling_before_the_first_piece_gives_everything_back(
+    subject: Subject, call: Any, recording_sink: Any, stream: bool
+) -> None:
+    """A call that is cancelled before anything came holds nothing any longer, and the next call is served."""
+    request = call(stream=stream, user="silent", max_tokens=500)
+    sending = asyncio.ensure_future(subject.silent.send(request, recording_sink(request)))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    await subject.freed()
+    await _served_again(subject, call, recording_sink)
+
+
+async def test_a_client_that_is_gone_is_no_fault_of_the_backend(
+    subject: Subject, call: Any, recording_sink: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the sink raises goes through as it is, and gives everything back too."""
+    request = call(stream=True, user="stalling", max_tokens=500)
+    sink = recording_sink(request)
+
+    async def hang_up(_: bytes) -> None:
+        raise ClientGone("hung up")
+
+    monkeypatch.setattr(sink, "push", hang_up)
+    with pytest.raises(ClientGone):
+        await subject.stalling.send(request, sink)
+    await subject.freed()
+    await _served_again(subject, call, recording_sink)
+
+
+async def test_one_that_cannot_serve_says_so(subject: Subject, call: Any, recording_sink: Any) -> None:
+    """The error names the backend, may be tried elsewhere, and tells neither address nor key."""
+    request = call()
+    sink = recording_sink(request)
+    with pytest.raises(UpstreamUnreachable) as caught:
+        await subject.broken.send(request, sink)
+    assert "under-test" == caught.value.backend
+    assert caught.value.retryable
+    assert sink.streamed is None
+    assert KEY not in str(caught.value)
+    assert "127.0.0.1" not in str(caught.value)
+
+
+async def test_closing_twice_is_closing_once(subject: Subject, call: Any, recording_sink: Any) -> None:
+    """``close`` gives everything back and may be called again; afterwards there are facts, and no service."""
+    await subject.broken.close()
+    await subject.broken.close()
+    assert subject.model in subject.broken.facts().models
+    request = call()
+    with pytest.raises(UpstreamUnreachable):
+        await subject.broken.send(request, recording_sink(request))
