@@ -7,20 +7,18 @@ from embedded_engine.kernels import choose
 
 
 @pytest.fixture
-def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither wheel can be imported."""
-    for name in list(sys.modules):
-        if name.partition(".")[0] in ("ik_llama_cpp", "xllamacpp"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "path", [])
-    monkeypatch.setattr(sys, "meta_path", [])
+    for name in ("ik_llama_cpp", "ik_llama_cpp._ctypes_api", "xllamacpp"):
+        monkeypatch.setitem(sys.modules, name, None)
 
 
-@pytest.mark.usefixtures("nothing_installed")
-def test_without_kernels_the_extra_to_install_is_named() -> None:
+@pytest.mark.usefixtures("_nothing_installed")
+@pytest.mark.parametrize("name", ["", "ik_llama", "llama_cpp"])
+def test_without_kernels_the_extra_to_install_is_named(name: str) -> None:
     """A person can act on it."""
     with pytest.raises(KernelsMissing, match=r"pip install 'headrace\[engine\]'"):
-        choose.load_kernels("model.gguf")
+        choose.load_kernels("model.gguf", name)
 
 
 def test_an_unknown_name_is_answered_with_the_list() -> None:

@@ -1,0 +1,150 @@
+"""The engine in its own process, spoken with over the real socket."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from embedded_engine.client import EngineDied, EngineProcess, EngineStartFailed, ProtocolError, RequestFailed
+from embedded_engine.messages import Accepted, ChatMessage, CountTokens, Done, Generate, Text
+from embedded_engine.settings import EngineSettings
+
+pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
+
+
+def _settings(path: Path | str) -> EngineSettings:
+    return EngineSettings(model_path=str(path), context_tokens=512, slots=2, queue_limit=2, threads=2)
+
+
+async def _collect(engine: EngineProcess, request: Generate) -> tuple[str, list[Done]]:
+    text, done = "", []
+    async with aclosing(engine.generate(request)) as generation:
+        async for event in generation:
+            match event:
+                case Text():
+                    text += event.text
+                case Done():
+                    done.append(event)
+    return text, done
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(default_model_path: Path) -> AsyncIterator[EngineProcess]:
+    """One process for the tests that leave it alive."""
+    engine = await EngineProcess.start(_settings(default_model_path))
+    ready = await engine.ready()
+    assert ("Q8_0", 512, 2) == (ready.quantisation, ready.context_tokens, ready.slots)
+    yield engine
+    await engine.close()
+    assert not engine.alive
+
+
+async def test_a_request_goes_through(engine: EngineProcess) -> None:
+    """Accepted, text in pieces, done."""
+    request = Generate(messages=(ChatMessage(role="user", content="Hello!"),), temperature=0, max_tokens=8)
+    events = [event async for event in engine.generate(request)]
+    assert isinstance(events[0], Accepted)
+    assert Done(id=events[0].id, choice=0, reason="length", completion_tokens=8) == events[-1]
+    assert len([event for event in events if isinstance(event, Text)]) > 1
+
+
+async def test_several_at_once_each_get_their_own(engine: EngineProcess) -> None:
+    """More than there are slots; the rest waits in the queue."""
+    request = Generate(text="One, two, three,", temperature=0, max_tokens=6)
+    answers = await asyncio.gather(*(_collect(engine, request) for _ in range(4)))
+    assert {6} == {done[0].completion_tokens for _, done in answers}
+
+
+async def test_a_full_queue_and_a_bad_field_are_told_by_code(engine: EngineProcess) -> None:
+    """And they harm nobody."""
+    request = Generate(text="One, two,", max_tokens=200, seed=1)
+    generations = [engine.generate(request) for _ in range(6)]
+    first = await asyncio.gather(*map(anext, generations), return_exceptions=True)
+    for generation in generations:
+        generation.cancel()
+    assert {"queue_full"} == {event.code for event in first if isinstance(event, RequestFailed)}
+    with pytest.raises(RequestFailed) as caught:
+        await _collect(engine, Generate(text="x", top_p=float("nan")))
+    assert ("invalid_request", "top_p") == (caught.value.code, caught.value.param)
+    with pytest.raises(RequestFailed) as caught:
+        await _collect(engine, Generate(text="word " * 600))
+    assert "context_length_exceeded" == caught.value.code
+    with pytest.raises(ProtocolError):
+        engine.generate(Generate(text="\ud800"))
+    assert engine.alive
+
+
+async def test_leaving_early_frees_the_slot(engine: EngineProcess) -> None:
+    """The engine says itself that nobody runs any more; what it then serves is served at once (L06)."""
+    for _ in range(3):
+        async with aclosing(engine.generate(Generate(text="Once upon a time", max_tokens=400, seed=1))) as generation:
+            async for event in generation:
+                if isinstance(event, Text):
+                    break
+    text, done = await _collect(engine, Generate(text="One, two, three,", temperature=0, max_tokens=4))
+    assert text
+    assert 4 == done[0].completion_tokens
+    assert engine.facts is not None
+    assert 0.0 == engine.stalled_s
+
+
+async def test_tokens_are_counted(engine: EngineProcess) -> None:
+    """Of a text, and of a conversation with its template."""
+    assert 2 == await engine.count_tokens(CountTokens(text="hello world"))
+    messages = (ChatMessage(role="user", content="hello world"),)
+    assert 20 < await engine.count_tokens(CountTokens(messages=messages))
+    with pytest.raises(RequestFailed) as caught:
+        await engine.count_tokens(CountTokens(messages=()))
+    assert "invalid_messages" == caught.value.code
+
+
+async def test_an_interrupt_of_the_terminal_does_not_end_it(engine: EngineProcess) -> None:
+    """Ctrl-C reaches the whole group; the gateway wants its streams to finish."""
+    os.kill(engine.pid, signal.SIGINT)
+    assert 2 == await engine.count_tokens(CountTokens(text="hello world"))
+
+
+async def test_when_the_process_dies_every_request_hears_of_it_at_once(default_model_path: Path) -> None:
+    """No request hangs, later ones are refused, and the exit is told."""
+    engine = await EngineProcess.start(_settings(default_model_path))
+    await engine.ready()
+    running = [engine.generate(Generate(text="Once", max_tokens=300, seed=n)) for n in range(2)]
+    for generation in running:
+        assert isinstance(await anext(generation), Accepted)
+    os.kill(engine.pid, signal.SIGKILL)
+    for generation in running:
+        with pytest.raises(EngineDied):
+            async for _ in generation:
+                pass
+    assert -signal.SIGKILL == await engine.wait_exit()
+    assert not engine.alive
+    with pytest.raises(EngineDied):
+        engine.generate(Generate(text="Once"))
+    with pytest.raises(EngineDied):
+        await engine.count_tokens(CountTokens(text="Once"))
+    await engine.close()
+
+
+async def test_a_missing_model_is_said_at_start(tmp_path: Path) -> None:
+    """With a code that tells a supervisor not to try again."""
+    engine = await EngineProcess.start(_settings(tmp_path / "none.gguf"))
+    with pytest.raises(EngineStartFailed, match=r"none\.gguf") as caught:
+        await engine.ready()
+    assert "model_not_found" == caught.value.code
+    assert 1 == await engine.wait_exit()
+    await engine.close()
+
+
+async def test_a_file_that_is_no_model_is_said_at_start(tmp_path: Path) -> None:
+    """In the kernels' words, on standard error, and by code."""
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF" + b"\0" * 64)
+    engine = await EngineProcess.start(_settings(tmp_path / "bad.gguf"))
+    with pytest.raises(EngineStartFailed) as caught:
+        await engine.ready()
+    assert "load_failed" == caught.value.code
+    await engine.close()
