@@ -5,7 +5,7 @@ inputs give the same answer. A ``Backend`` pushes what arrives into a ``Sink``. 
 learns from every finished request.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,6 +217,60 @@ class Ledger(Protocol):
 
     def record(self, entry: LedgerEntry) -> None:
         """Takes the entry and returns at once; what is made of it happens off the request path."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """An upstream to connect to, and how. ``base_url`` has no path at its end that a request adds, no user, no query.
+
+    ``headers`` go with every request: credentials, and what the operator adds. ``verify`` is a file of CA certificates,
+    true for the usual ones, false for none at all; ``client_certificate`` and ``client_key`` are files, or empty.
+    """
+
+    base_url: str
+    headers: Mapping[str, str]
+    connect_timeout_s: float
+    keep_alive_s: float
+    max_connections: int
+    verify: bool | str = True
+    client_certificate: str = ""
+    client_key: str = ""
+
+
+class UpstreamAnswer(Protocol):
+    """The head of an upstream's answer, and its body piece by piece. Header names are in lower case."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+
+    async def piece(self) -> bytes:
+        """The next piece of the body as it came, without its framing; empty at its end. Meanwhile the upstream waits.
+
+        Raises:
+            UpstreamUnreachable: the connection broke, or what came is no HTTP.
+        """
+        ...
+
+
+class Connections(Protocol):
+    """Kept connections to one origin, over which nothing goes but what we put there."""
+
+    def post(
+        self, path: str, body: bytes, *, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[UpstreamAnswer]:
+        """Sends ``body`` and gives the answer's head; leaving the block, in whatever way, gives the connection back.
+
+        A connection whose answer was not read to its end is closed, at once.
+
+        Raises:
+            UpstreamUnreachable: no connection, none free in time, or it broke before an answer.
+            UpstreamTimeout: connecting took too long.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Closes all connections; idempotent."""
         ...
 
 
