@@ -1,0 +1,100 @@
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from backends.embedded import Embedded
+from gateway.errors import ConfigurationError
+from gateway.plugins import build
+from gateway.types import Operation, Price
+
+
+def _build(**parameters: Any) -> Embedded:
+    return build("backend", {"use": "embedded", **parameters}, where="backends.x")
+
+
+def test_what_it_is_before_it_is_started() -> None:
+    """Before it starts it is down, and what it can do is known all the same."""
+    facts = _build(slots=3, context_tokens=512).facts()
+    model = facts.models["smollm2-135m-instruct:q8_0"]
+    assert (3, "the engine is not started", frozenset(Operation)) == (facts.concurrency, facts.down, facts.operations)
+    assert 512 == model.context_tokens
+    assert model.carries is not None
+    assert "tools" not in (model.capabilities or ())
+
+
+def test_it_costs_nothing_unless_somebody_says_so() -> None:
+    """The machine is paid for already: a price of zero, which is not the same as none."""
+    assert (
+        Price(input_usd_per_mtok=Decimal(0), output_usd_per_mtok=Decimal(0))
+        == next(iter(_build().facts().models.values())).price
+    )
+
+
+def test_a_price_of_ones_own() -> None:
+    """A given price is taken."""
+    given = {"input_usd_per_mtok": 0.01, "output_usd_per_mtok": 0.02}
+    price = next(iter(_build(price=given).facts().models.values())).price
+    assert price is not None
+    assert (Decimal("0.01"), Decimal("0.02")) == (price.input_usd_per_mtok, price.output_usd_per_mtok)
+
+
+def test_an_hourly_price_waits_for_the_speed() -> None:
+    """What an hour costs says nothing of a token until the engine has measured itself."""
+    assert next(iter(_build(usd_per_hour=1.2).facts().models.values())).price is None
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [("/models/private/x.gguf", "x.gguf"), ("hf:org/repo/x.gguf", "hf:org/repo/x.gguf"), ("gemma3-270m:q4_k_m",) * 2],
+)
+def test_the_name_that_clients_see(model: str, expected: str) -> None:
+    """A model is called as it was asked for, and a file by its name alone."""
+    assert [expected] == list(_build(model=model).facts().models)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"slots": 0}, "slots must be at least 1"),
+        ({"context_tokens": -1}, "must not be negative"),
+        ({"usd_per_hour": -1}, "must not be negative"),
+        ({"usd_per_hour": 1, "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}}, "exclude each other"),
+        ({"healthy_s": 0}, "`healthy_s` must be more than zero"),
+        ({"modle": "x"}, "did you mean `model`"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told(parameters: dict[str, Any], words: str) -> None:
+    """A parameter out of range, or two that exclude each other, are found when the file is read."""
+    with pytest.raises(ConfigurationError, match=words):
+        _build(**parameters)
+
+
+async def test_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, surroundings: Any) -> None:
+    """Without the engine's libraries the gateway says which extra to install."""
+    backend = _build()
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"headrace\[engine\]"):
+        await backend.start("local", surroundings())
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("smollm2-135m-instruct:q8_0", "is not in the cache: run `headrace model pull smollm2-135m-instruct:q8_0`"),
+        ("/nowhere/x.gguf", "there is no model file"),
+        ("smollm", "there is no model"),
+    ],
+)
+async def test_a_model_that_is_not_there(surroundings: Any, hand_clock: Any, model: str, words: str) -> None:
+    """The backend is down and says what to do; it looks again after a while, and ends when it is closed."""
+    backend = _build(model=model)
+    await backend.start("local", surroundings(clock=hand_clock))
+    for looks in (1, 2):
+        await hand_clock.asleep.wait()
+        assert words in (backend.facts().down or "")
+        assert looks == len(hand_clock.slept_s)
+        hand_clock.asleep.clear()
+        hand_clock.advance(60.0)
+    await backend.close()
+    assert "the engine is closed" == backend.facts().down
