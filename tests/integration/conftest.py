@@ -150,7 +150,7 @@ class Running:
 
 def _chat(body: Mapping[str, Any] | None, path: str) -> dict[str, Any]:
     prompt: dict[str, Any] = {"messages": [{"role": "user", "content": "Say a few words."}]}
-    if path.endswith("/v1/completions"):
+    if path.partition("?")[0] == "/v1/completions":
         prompt = {"prompt": "Once upon a time"}
     return {"model": "fake", **prompt, **(body or {})}
 
