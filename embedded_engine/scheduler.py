@@ -90,19 +90,22 @@ class Scheduler:
         self.free_kv_tokens = self.kv_tokens
 
     def add(self, request: Prepared) -> None:
-        """Put a request into the queue.
+        """Admit a request if it fits and nobody waits before it; else it waits.
 
         Raises:
             QueueFull: Too many wait already.
         """
+        self._admit_waiting()
+        if not self.queue and self._fits(request):
+            self._admit(request)
+            return
         if len(self.queue) >= self.queue_limit:
             raise QueueFull(f"{len(self.queue)} requests are waiting already; try again later")
         self.queue.append(request)
 
     def plan(self) -> list[Planned]:
         """Admit what fits, and say which rows come next; empty when there is nothing to do."""
-        while self.queue and self._fits(self.queue[0]):
-            self._admit(self.queue.popleft())
+        self._admit_waiting()
         planned = [row for running in self.running.values() for row in _decode_rows(running)]
         for running in self.running.values():
             planned += _prompt_rows(running, self.step_tokens - len(planned))
@@ -124,6 +127,10 @@ class Scheduler:
         """The request is over, all its choices freed: its cells may be promised to another."""
         del self.running[running.request.id]
         self.free_kv_tokens += running.request.kv_tokens
+
+    def _admit_waiting(self) -> None:
+        while self.queue and self._fits(self.queue[0]):
+            self._admit(self.queue.popleft())
 
     def _fits(self, request: Prepared) -> bool:
         return request.n <= len(self.free_slots) and request.kv_tokens <= self.free_kv_tokens

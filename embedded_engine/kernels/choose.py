@@ -11,7 +11,11 @@ __all__ = ["KERNELS", "load_kernels"]
 _logger = logging.getLogger(__name__)
 
 KERNELS = {"ik_llama": ik_llama.load, "llama_cpp": llama_cpp.load}
-"""By name, the preferred first: ik_llama.cpp batches better, as `docs/decisions` has it in numbers."""
+"""By name, the preferred first.
+
+ik_llama.cpp decodes one row faster, and batches and prompts two to three times as fast; and what it computes in a
+micro-batch of up to 31 rows is the same to the last bit as row by row.
+"""
 
 
 def load_kernels(path: str, name: str = "") -> Kernels:

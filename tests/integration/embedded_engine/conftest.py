@@ -13,7 +13,7 @@ from embedded_engine.settings import EngineSettings
 def engine(request: pytest.FixtureRequest, default_model_path: Path) -> Iterator[Engine]:
     """One engine for all tests of a kernel; each test leaves it idle."""
     settings = EngineSettings(
-        model_path=str(default_model_path), kernels=request.param, context_tokens=512, slots=4, threads=2
+        model_path=str(default_model_path), kernels=request.param, context_tokens=512, slots=4, threads=1
     )
     engine = Engine(settings)
     yield engine

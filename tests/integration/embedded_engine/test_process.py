@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 
 
 def _settings(path: Path | str) -> EngineSettings:
-    return EngineSettings(model_path=str(path), context_tokens=512, slots=2, queue_limit=2, threads=2)
+    return EngineSettings(model_path=str(path), context_tokens=512, slots=2, queue_limit=2, threads=1)
 
 
 async def _collect(engine: EngineProcess, request: Generate) -> tuple[str, list[Done]]:
@@ -68,6 +68,7 @@ async def test_a_full_queue_and_a_bad_field_are_told_by_code(engine: EngineProce
     for generation in generations:
         generation.cancel()
     assert {"queue_full"} == {event.code for event in first if isinstance(event, RequestFailed)}
+    assert 2 == sum(isinstance(event, RequestFailed) for event in first)
     with pytest.raises(RequestFailed) as caught:
         await _collect(engine, Generate(text="x", top_p=float("nan")))
     assert ("invalid_request", "top_p") == (caught.value.code, caught.value.param)
@@ -127,6 +128,35 @@ async def test_when_the_process_dies_every_request_hears_of_it_at_once(default_m
         engine.generate(Generate(text="Once"))
     with pytest.raises(EngineDied):
         await engine.count_tokens(CountTokens(text="Once"))
+    await engine.close()
+
+
+async def test_an_engine_that_stands_still_shows_and_can_be_ended(default_model_path: Path) -> None:
+    """A process stopped in its tracks neither answers nor ends politely.
+
+    The watchdog says so, and close ends it by force.
+    """
+    engine = await EngineProcess.start(_settings(default_model_path))
+    await engine.ready()
+    os.kill(engine.pid, signal.SIGSTOP)
+    generation = engine.generate(Generate(text="Once"))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(generation), 0.05)
+    assert engine.stalled_s >= 0.05
+    await engine.close(grace_s=0.05)
+    with pytest.raises(EngineDied, match="closed"):
+        await anext(generation)
+    assert -signal.SIGKILL == await engine.wait_exit()
+
+
+async def test_it_ends_when_its_parent_goes_away(default_model_path: Path) -> None:
+    """Also in the middle of an answer."""
+    engine = await EngineProcess.start(_settings(default_model_path))
+    await engine.ready()
+    generation = engine.generate(Generate(text="Once", max_tokens=400))
+    assert isinstance(await anext(generation), Accepted)
+    engine._transport.abort()
+    assert 0 == await engine.wait_exit()
     await engine.close()
 
 

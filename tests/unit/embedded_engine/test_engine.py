@@ -105,12 +105,15 @@ def test_cancelling_a_queued_request_leaves_its_neighbours_alone(make_engine: Ma
 
 
 def test_a_full_queue_says_so(make_engine: MakeEngine) -> None:
-    """More waiting than allowed is refused; nobody waits without bound."""
-    engine = make_engine(queue_limit=2)
-    for number in range(2):
+    """One runs, two wait, the next is refused; nobody waits without bound."""
+    engine = make_engine(slots=1, queue_limit=2)
+    for number in range(3):
         engine.submit(engine.prepare(_ask(number)))
     with pytest.raises(QueueFull):
         engine.submit(engine.prepare(_ask(3)))
+    engine.cancel(0)
+    engine.submit(engine.prepare(_ask(4)))
+    assert (1, 2) == (engine.running, engine.queued)
 
 
 def test_a_request_waits_until_the_cells_it_may_need_are_free(make_engine: MakeEngine, run_all: RunAll) -> None:
