@@ -20,6 +20,7 @@ from gateway.app import Gateway
 from gateway.commands.serve import _Server
 from gateway.settings import Settings
 from tests.integration.raw_client import PATIENCE_S, RawClient
+from tests.integration.served_process import ServedProcess, serve_process
 
 KEY = "sk-acme-0123456789"
 
@@ -204,6 +205,18 @@ async def start_gateway(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable
             nonlocal count
             count += 1
             return await _start(stack, tmp_path / f"gateway-{count}", policy or {}, settings)
+
+        yield start
+
+
+@pytest.fixture
+async def start_process(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[ServedProcess]]]:
+    """Starts ``headrace serve`` on a policy as a mapping; keyword arguments are environment variables."""
+    async with AsyncExitStack() as stack:
+
+        async def start(policy: Mapping[str, Any] | None = None, **environment: str) -> ServedProcess:
+            file = _written(tmp_path / "process", policy or {})
+            return await stack.enter_async_context(serve_process(file, environment))
 
         yield start
 
