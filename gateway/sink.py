@@ -124,12 +124,14 @@ class ClientSink:
         view = self._whole_view = self._wire.whole(self._request)
         body = view.take(b"".join(self._whole))
         self.committed = True
+        self._pace.waits_for_client()
         finish = Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
         await self._exchange.answer(200, self._headers(view.usage), body)
         return finish
 
     async def _end_stream(self, view: StreamView) -> Finish:
         await self._forward(view.end())
+        self._pace.waits_for_client()
         await self._exchange.close()
         return Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
 

@@ -58,6 +58,7 @@ class Trial:
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
         self._timer: asyncio.Timeout | None = None
+        self._client_is_slow = False
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
         self._sink = ClientSink(
             request=ctx.request,
@@ -79,6 +80,7 @@ class Trial:
 
         Raises:
             UpstreamError: it failed; another backend may help unless ``committed``.
+            ClientGone: the client took too long to take it.
             CancelledError: the client left, or this process stops.
         """
         finish: Finish | None = None
@@ -98,6 +100,8 @@ class Trial:
             async with asyncio.timeout_at(self._first_limit_s()) as self._timer:
                 return await self._backend.send(call, self._sink)
         except TimeoutError as error:
+            if self._client_is_slow:
+                raise ClientGone(f"the client did not take its answer within {self._patience.total_s:g} s") from error
             if self._sink.complete:  # all was said; only the connection lingers
                 return await self._sink.end()
             raise UpstreamTimeout(f"{self._candidate.backend} {self._silence()}") from error
@@ -112,10 +116,12 @@ class Trial:
         """See ``Pace``: only the deadline runs."""
         if self._sink.first_token_s is not None:
             self._flight.first_token(self._sink.first_token_s)
+        self._client_is_slow = True
         self._reschedule(self._deadline_s)
 
     def waits_for_upstream(self) -> None:
         """See ``Pace``: the next piece must come before the idle limit."""
+        self._client_is_slow = False
         self._reschedule(min(self._deadline_s, asyncio.get_running_loop().time() + self._patience.idle_s))
 
     def _reschedule(self, when_s: float) -> None:
@@ -143,38 +149,40 @@ class Trial:
         return Attempt(
             backend=self._candidate.backend,
             model=self._candidate.model,
-            status=_status(error, committed=self._sink.committed),
+            status=self._status(error),
             started_s=self._started_s,
             ended_s=now_s,
             span_id=self._trace.span_id,
             first_token_s=first_s,
-            usage=usage,
+            usage=usage or Usage(),
             cost_usd=self._cost_usd(usage),
             error=type(error).__name__ if error is not None else "",
             detail=str(error) if known is not None else "",
             upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
         )
 
-    def _usage(self, finish: Finish | None, error: BaseException | None) -> Usage:
-        """What the attempt used: as the upstream says, else counted by us and marked so, nothing where it refused."""
+    def _usage(self, finish: Finish | None, error: BaseException | None) -> Usage | None:
+        """What the attempt used: as the upstream says, else counted by us and marked so; ``None`` where it refused."""
         if finish is not None and finish.usage is not None:
             return finish.usage
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
-            return Usage()
+            return None
         output_tokens = -(-self._sink.output_bytes // BYTES_PER_TOKEN)
         return Usage(prompt_tokens=self._ctx.forecast.prompt_tokens, output_tokens=output_tokens, estimated=True)
 
-    def _cost_usd(self, usage: Usage) -> Decimal | None:
-        if usage == Usage():
+    def _cost_usd(self, usage: Usage | None) -> Decimal | None:
+        if usage is None:
             return Decimal(0)
         return self._candidate.price.cost_usd(usage) if self._candidate.price else None
 
-
-def _status(error: BaseException | None, *, committed: bool) -> Status:
-    if error is None:
-        return Status.OK
-    if isinstance(error, UpstreamError):
-        return Status.TRUNCATED if committed else error.status
-    if isinstance(error, asyncio.CancelledError | ClientGone):
-        return Status.CLIENT_GONE
-    return Status.BUG
+    def _status(self, error: BaseException | None) -> Status:
+        cut_short = Status.TRUNCATED if self._sink.committed else None
+        if error is None:
+            return Status.OK
+        if isinstance(error, UpstreamError):
+            return cut_short or error.status
+        if isinstance(error, ClientGone) or self._exchange.gone:
+            return Status.CLIENT_GONE
+        if isinstance(error, asyncio.CancelledError):  # this process stops
+            return cut_short or Status.REJECTED
+        return Status.BUG
