@@ -73,13 +73,13 @@ class Pipeline:
                     decision = journal.decision = self._decide(rules.world, route, ctx)
                     await self._attempt(rules.world, decision, route, ctx, journal, exchange)
             except asyncio.CancelledError:
-                journal.outcome = await self._cancelled(exchange, journal)
+                await self._cancelled(exchange, journal)
             except HeadraceError as error:
-                journal.outcome = await self._tell(exchange, journal, error)
+                await self._tell(exchange, journal, error)
             except Exception as error:  # noqa: BLE001  # a bug of ours or of a plugin is an answer and an entry too
                 # The class and the place, never the text: it may quote what a client wrote.
                 _log.error("%s: %s in %s", arrival.id, type(error).__name__, _place(error))
-                journal.outcome = await self._tell(exchange, journal, HeadraceError("something broke on our side"))
+                await self._tell(exchange, journal, HeadraceError("something broke on our side"))
             finally:
                 self._ledger.record(journal.close(self._bench.clock.now_s()))
 
@@ -114,7 +114,8 @@ class Pipeline:
         self, world: World, decision: Decision, route: Route, ctx: Context, journal: Journal, exchange: Exchange
     ) -> None:
         """The failover loop: the only place where a request is tried again, and only while nothing was visible."""
-        deadline_s = asyncio.get_running_loop().time() + route.patience.total_s
+        now_s = asyncio.get_running_loop().time
+        deadline_s = now_s() + route.patience.total_s
         failure: HeadraceError | None = None
         for number, bill in enumerate(decision.order[: route.attempts], start=1):
             trial = Trial(
@@ -131,7 +132,7 @@ class Pipeline:
                 finish = await trial.run()
                 journal.outcome = Outcome(status=Status.OK, http_status=200, finish_reason=finish.reason)
             except UpstreamError as error:
-                if trial.committed or not error.retryable:
+                if trial.committed or not error.retryable or now_s() >= deadline_s:
                     raise
                 failure = error
             else:
@@ -140,22 +141,20 @@ class Pipeline:
                 journal.attempts.extend(trial.attempts)
         raise failure or refusal(route, decision)
 
-    async def _cancelled(self, exchange: Exchange, journal: Journal) -> Outcome:
-        """A cancellation is a hang-up, or the end of a drain; its own words are still to be said then."""
-        task = asyncio.current_task()
-        if task is not None and (exchange.gone or self.draining):
-            task.uncancel()
-        if exchange.gone:
-            return _outcome(ClientGone("the client hung up"))
-        if self.draining:
-            return await self._tell(exchange, journal, ShuttingDown("this gateway shut down before the answer's end"))
+    async def _cancelled(self, exchange: Exchange, journal: Journal) -> None:
+        """A hang-up needs no answer; the end of a drain has words of its own to say."""
         journal.outcome = _outcome(HeadraceError("cancelled"))
-        raise asyncio.CancelledError
+        if not self._is_the_end(exchange, journal):
+            raise asyncio.CancelledError
+        if not exchange.gone:
+            await self._tell(exchange, journal, ShuttingDown("this gateway shut down before the answer's end"))
 
-    async def _tell(self, exchange: Exchange, journal: Journal, error: HeadraceError) -> Outcome:
+    async def _tell(self, exchange: Exchange, journal: Journal, error: HeadraceError) -> None:
         """Tells the client, as an answer of its own where nothing was sent yet, else as the stream's last event."""
+        journal.outcome = _CLIENT_GONE if exchange.gone else _outcome(error, started=exchange.started)
+        if exchange.gone:
+            return
         wire = FORMATS[exchange.operation]
-        outcome = _outcome(error, truncated=exchange.started)
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 if not exchange.started:
@@ -165,8 +164,19 @@ class Pipeline:
                     await exchange.write(wire.error_event(error))
                     await exchange.close()
         except (ClientGone, TimeoutError):
-            return _outcome(ClientGone("the client hung up"))
-        return outcome
+            journal.outcome = _CLIENT_GONE
+        except asyncio.CancelledError:
+            if not self._is_the_end(exchange, journal):
+                raise
+
+    def _is_the_end(self, exchange: Exchange, journal: Journal) -> bool:
+        """Whether a cancellation means that the client hung up or that a drain is over, and then goes no further."""
+        if exchange.gone:
+            journal.outcome = _CLIENT_GONE
+        task = asyncio.current_task()
+        if task is not None and (exchange.gone or self.draining):
+            task.uncancel()
+        return exchange.gone or self.draining
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -183,13 +193,17 @@ class Pipeline:
                 self._idle.set()
 
 
-def _outcome(error: HeadraceError, *, truncated: bool = False) -> Outcome:
+def _outcome(error: HeadraceError, *, started: bool = False) -> Outcome:
+    whole = not started or error.status in {Status.CLIENT_GONE, Status.BUG}
     return Outcome(
-        status=Status.TRUNCATED if truncated and error.status is Status.UPSTREAM_FAILED else error.status,
+        status=error.status if whole else Status.TRUNCATED,
         http_status=error.http_status,
         error=type(error).__name__,
         detail=error.message,
     )
+
+
+_CLIENT_GONE = _outcome(ClientGone("the client hung up"))
 
 
 def _place(error: BaseException) -> str:
