@@ -32,12 +32,14 @@ class MemoryExchange:
     """The ``Exchange`` seam without a socket: the client's side is played by the test.
 
     ``calls`` has the verbs in the order in which the gateway used them. While ``reading`` is not set, the client does
-    not read: writes wait. While ``sending`` is not set, its body is still on the way.
+    not read: writes wait; it stops by itself at a piece that holds ``stops_at``. While ``sending`` is not set, its body
+    is still on the way.
     """
 
     operation: Operation = Operation.CHAT
     headers: RawHeaders = ()
     request_body: bytes = b""
+    stops_at: bytes | None = None
     gone: bool = False
     started: bool = False
     streaming: bool = False
@@ -118,6 +120,8 @@ class MemoryExchange:
         self.answer_headers = {name.decode("ascii"): value.decode("ascii") for name, value in headers}
 
     async def _take(self, data: bytes) -> None:
+        if self.stops_at is not None and self.stops_at in data:
+            self.reading.clear()
         if not self.reading.is_set():
             self.blocked.set()
         await self.reading.wait()
@@ -168,6 +172,14 @@ class House:
     def begin(self, exchange: MemoryExchange) -> "asyncio.Task[None]":
         """Serves an exchange in the background."""
         return asyncio.create_task(self.pipeline.handle(exchange))
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Returns when the condition holds; gives up after more turns of the event loop than anything here takes."""
+        for _ in range(10_000):
+            if condition():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("this never came true")
 
     def is_quiet(self) -> bool:
         """Whether nothing is under way and every counter is back where it began."""
