@@ -58,8 +58,10 @@ class Link:
         self._places = asyncio.Semaphore(max_connections)
         self._tls = _tls(verify) if base_url.startswith("https:") else False
         self._trust_env = not _is_loopback(base_url)  # a proxy would look for a loopback address at its own place
+        self._clients: set[httpx.AsyncClient] = set()
         self._idle: deque[tuple[httpx.AsyncClient, float]] = deque()
         self._closing: set[asyncio.Task[None]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def post(
@@ -92,14 +94,17 @@ class Link:
                 reusable = response.is_closed
             finally:
                 if reusable:
-                    self._idle.append((client, time.monotonic()))
+                    self._keep(client)
                 else:
                     await asyncio.shield(self._discard(client))
 
     async def close(self) -> None:
-        """Closes all idle connections and waits for those that are being closed; idempotent."""
-        while self._idle:
-            self._discard(self._idle.pop()[0])
+        """Closes all connections, also those in use, whose calls then fail; idempotent."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._idle.clear()
+        for client in tuple(self._clients):
+            self._discard(client)
         await asyncio.gather(*self._closing)
 
     @asynccontextmanager
@@ -115,14 +120,31 @@ class Link:
             self._places.release()
 
     def _take(self) -> httpx.AsyncClient:
-        """The client that was used last, so that surplus ones grow old; those that are too old are closed."""
-        oldest_s = time.monotonic() - self._keep_alive_s
-        while self._idle and self._idle[0][1] < oldest_s:
-            self._discard(self._idle.popleft()[0])
+        """The client that was used last, so that surplus ones grow old."""
+        self._drop_old()
         return self._idle.pop()[0] if self._idle else self._new_client()
 
+    def _keep(self, client: httpx.AsyncClient) -> None:
+        if client not in self._clients:
+            return  # closed in the meantime
+        self._idle.append((client, time.monotonic()))
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(self._keep_alive_s, self._on_sweep)
+
+    def _on_sweep(self) -> None:
+        """Closes what is too old even if nobody asks any more, and looks again as long as some are kept."""
+        self._sweep = None
+        self._drop_old()
+        if self._idle:
+            self._sweep = asyncio.get_running_loop().call_later(self._keep_alive_s, self._on_sweep)
+
+    def _drop_old(self) -> None:
+        oldest_s = time.monotonic() - self._keep_alive_s
+        while self._idle and self._idle[0][1] <= oldest_s:
+            self._discard(self._idle.popleft()[0])
+
     def _new_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
+        client = httpx.AsyncClient(
             headers=self._headers,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             verify=self._tls,
@@ -131,9 +153,12 @@ class Link:
             follow_redirects=False,
             trust_env=self._trust_env,
         )
+        self._clients.add(client)
+        return client
 
     def _discard(self, client: httpx.AsyncClient) -> asyncio.Task[None]:
         """Closes the client and its connection; goes on when whoever waits for it is cancelled."""
+        self._clients.discard(client)
         task = asyncio.ensure_future(client.aclose())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backends.openai_compatible import OpenAICompatible
-from gateway.errors import UpstreamTimeout, UpstreamUnreachable
+from gateway.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 Connect = Callable[..., Any]
 
@@ -131,6 +131,17 @@ async def test_an_idle_connection_expires_before_the_servers_own_limit(
     assert OpenAICompatible(base_url="http://a/v1").keep_alive_s < 5
 
 
+async def test_idle_connections_are_closed_though_nobody_asks_any_more(
+    connect: Connect, make_call: Any, recording_sink: Any
+) -> None:
+    """After a burst, the connections that were kept are closed by themselves."""
+    async with connect(keep_alive_s=0.01) as (backend, upstream):
+        calls = [make_call() for _ in range(5)]
+        await asyncio.gather(*(backend.send(call, recording_sink(call)) for call in calls))
+        await upstream.until(lambda it: it.open_connections == 0)
+        assert len(upstream.requests) == 5
+
+
 async def test_a_connection_closed_on_arrival_fails_once(connect: Connect, make_call: Any, recording_sink: Any) -> None:
     """A server that hangs up as the request arrives may have begun with it: it is not sent twice."""
 
@@ -184,3 +195,24 @@ async def test_a_closed_backend_serves_nothing(connect: Connect, make_call: Any,
         with pytest.raises(UpstreamUnreachable, match="is closed"):
             await backend.send(call, recording_sink(call))
         assert 0 == upstream.connections
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_closing_ends_the_calls_under_way(
+    connect: Connect, events: Any, make_call: Any, recording_sink: Any, stream: bool
+) -> None:
+    """``close`` leaves no connection behind: a call that is still under way fails, and its upstream sees the end."""
+
+    async def respond(request: Any, conversation: Any) -> None:
+        if stream:
+            await conversation.stream(events(request)[0], end=False)
+        await conversation.until_closed()
+
+    async with connect(respond) as (backend, upstream):
+        call = make_call(stream=stream)
+        sending = asyncio.ensure_future(backend.send(call, recording_sink(call)))
+        await upstream.until(lambda it: it.answering == 1)
+        await backend.close()
+        with pytest.raises(UpstreamError):
+            await sending
+        await upstream.until(lambda it: it.open_connections == 0)
