@@ -156,6 +156,15 @@ def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
     return cls(words, **details)  # type: ignore[arg-type]  # the names are the parent's
 
 
+def hide_secrets(error: UpstreamError, secrets: Collection[str]) -> None:
+    """Takes our secrets out of an error that came inside an answer: the wire format that read it knows of none."""
+    error.message = redact(error.message, secrets)
+    error.args = (error.message,)
+    error.upstream_type = error.upstream_type and redact(error.upstream_type, secrets)
+    error.upstream_code = error.upstream_code and redact(error.upstream_code, secrets)
+    error.param = error.param and redact(error.param, secrets)
+
+
 def _class_of(status: int, words: set[str | None]) -> type[UpstreamError]:
     if status == HTTPStatus.TOO_MANY_REQUESTS and words & _OUT_OF_FUNDS:
         return UpstreamUnauthorised

@@ -7,7 +7,7 @@ from functools import cached_property
 import httpx
 
 from backends._headers import HeaderValue, check_headers, resolve_headers
-from backends._http import Refusal, from_refusal, from_transport
+from backends._http import Refusal, from_refusal, from_transport, hide_secrets
 from backends._link import Link, checked_url, refusal_body
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
@@ -132,6 +132,7 @@ class OpenAICompatible:
             raise ours from error
         except UpstreamError as error:
             error.backend = error.backend or self._open.name
+            hide_secrets(error, self._open.secrets)
             raise
 
     def facts(self) -> BackendFacts:
