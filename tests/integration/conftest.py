@@ -21,6 +21,7 @@ from gateway.commands.serve import _Server
 from gateway.settings import Settings
 from tests.integration.raw_client import PATIENCE_S, RawClient
 from tests.integration.served_process import ServedProcess, serve_process
+from tests.integration.span_collector import Collector, collect
 
 KEY = "sk-acme-0123456789"
 
@@ -207,6 +208,15 @@ async def start_gateway(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable
             return await _start(stack, tmp_path / f"gateway-{count}", policy or {}, settings)
 
         yield start
+
+
+@pytest.fixture
+async def collector(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Collector]:
+    """An OpenTelemetry collector to which gateways export that are started from now on."""
+    async with collect(_eventually) as running_collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", running_collector.endpoint)
+        monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "5")
+        yield running_collector
 
 
 @pytest.fixture
