@@ -141,6 +141,22 @@ async def test_an_error_inside_a_stream(send: Send, events: Any, event: bytes) -
     assert "gpu7" not in caught.value.message
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_error_inside_an_answer_that_quotes_our_key(send: Send, events: Any, key: str, stream: bool) -> None:
+    """The key is out of the words of an error that comes with status 200 as well."""
+    error = b'{"error":{"message":"bad %b","type":"%b","code":"%b"}}' % ((key.encode(),) * 3)
+
+    async def respond(request: Any, conversation: Any) -> None:
+        if stream:
+            await conversation.stream(events(request)[0], b"data: " + error + b"\n\n")
+        else:
+            await conversation.answer(error)
+
+    with pytest.raises(UpstreamFailed, match="bad") as caught:
+        await send(respond, stream=stream)
+    assert key not in repr((caught.value.args, caught.value.message, vars(caught.value)))
+
+
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
