@@ -1,0 +1,103 @@
+"""Where ``headrace serve`` spends its CPU time, by layer and by module, sampled with py-spy under one kind of load.
+
+    python tests/benchmarks/cpu_by_layer.py a16
+    python tests/benchmarks/cpu_by_layer.py c16 --seconds 20
+
+py-spy must be on PATH (``pip install py-spy``) and be allowed to trace a process of ours. A sample belongs to the
+innermost frame that is not of the standard library: what asyncio does for httpx is httpx's. The event loop has no frame
+of its own; its samples are those that end where uvicorn runs it. A system call belongs to whoever makes it.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from figures import table
+from overhead import SCENARIOS
+from programs import load, run_upstream
+from servers import ROOT, run_headrace
+
+_FRAME = re.compile(r"\((?P<file>[^()]*):\d+\)$")
+_STANDARD = re.compile(r"/lib/python3\.\d+/(?!site-packages/)|^<")
+_OURS = ("gateway", "policies", "backends")
+_LAYERS = {
+    "uvicorn": "server: uvicorn and httptools",
+    "httpx": "client: httpx, httpcore, h11, anyio",
+    "httpcore": "client: httpx, httpcore, h11, anyio",
+    "h11": "client: httpx, httpcore, h11, anyio",
+    "anyio": "client: httpx, httpcore, h11, anyio",
+    "sniffio": "client: httpx, httpcore, h11, anyio",
+}
+_LOOP = "event loop: uvloop and its system calls"
+
+
+def sample(key: str, seconds: int, folder: Path) -> str:
+    """Stacks and how often each was seen, in py-spy's raw format, under the load of a scenario."""
+    spy = shutil.which("py-spy")
+    if spy is None:
+        raise SystemExit("py-spy is needed: pip install py-spy")
+    scenario, stacks = SCENARIOS[key], folder / "stacks"
+    options = [*scenario.options(), "--seconds"]
+    with run_upstream() as upstream, run_headrace(folder, upstream.port) as server:
+        load(server.port, [*options, "1"], timeout_s=60)
+        command = [spy, "record", "--pid", str(server.pid), "--duration", str(seconds), "--rate", "200"]
+        command += ["--format", "raw", "--full-filenames", "--output", str(stacks)]
+        watching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        load(server.port, [*options, str(seconds + 2)], timeout_s=seconds + 90)
+        if watching.wait():
+            raise SystemExit("py-spy failed; it needs the right to trace (CAP_SYS_PTRACE, or root)")
+    return stacks.read_text()
+
+
+def place(stack: str) -> tuple[str, str]:
+    """The layer of a stack's innermost frame, and its module where that is ours."""
+    for frame in reversed(stack.split(";")):
+        found = _FRAME.search(frame)
+        file = found["file"] if found else ""
+        if not file or _STANDARD.search(file):
+            continue
+        path = Path(file)
+        if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in _OURS:
+            return "ours", str(path.relative_to(ROOT))
+        package = file.rpartition("/site-packages/")[2].partition("/")[0]
+        if package == "uvicorn" and frame.startswith("asyncio_run "):
+            return _LOOP, ""
+        return _LAYERS.get(package, f"other: {package}"), ""
+    return "other: standard library", ""
+
+
+def shares(stacks: str) -> tuple[Counter[str], Counter[str]]:
+    """Samples by layer, and of those that are ours by module."""
+    layers: Counter[str] = Counter()
+    modules: Counter[str] = Counter()
+    for line in stacks.splitlines():
+        stack, _, count = line.rpartition(" ")
+        layer, module = place(stack)
+        layers[layer] += int(count)
+        if module:
+            modules[module] += int(count)
+    return layers, modules
+
+
+def main() -> int:
+    """Samples and prints."""
+    parser = argparse.ArgumentParser(description="Where headrace serve spends its CPU time.")
+    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("--seconds", type=int, default=15)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        layers, modules = shares(sample(options.scenario, options.seconds, Path(folder)))
+    whole = layers.total()
+    for title, counted in (("layer", layers), ("of ours, module", modules)):
+        rows = [[name, f"{100 * count / whole:.1f} %"] for name, count in counted.most_common(25)]
+        print(table([title, f"share of {whole:,} samples"], rows), end="\n\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
