@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway import plugins
 from gateway.errors import ConfigurationError, ModelNotFound
@@ -10,6 +10,8 @@ from gateway.policy_file import PolicyFile, RouteSpec, Step, Steps
 from gateway.ports import Backend, Observer
 from gateway.route import Patience, Route, Target
 from gateway.types import Worth
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +61,23 @@ class World:
 def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> World:
     """Builds everything that the policy file names.
 
-    A backend of ``old`` whose configuration has not changed is taken over as it runs, so that a reload neither
-    restarts an engine nor cuts a stream.
+    A backend or a route of ``old`` whose configuration has not changed is taken over as it runs, so that a reload
+    neither restarts an engine nor cuts a stream, nor forgets what policies have learned and who holds which place.
 
     Raises:
         ConfigurationError: with the file and the path inside it; nothing has been started then.
     """
+    old = old or World(backends={}, routes=(), keys={})
+    running = {route.name: route for route in old.routes}
     try:
         backends = {
-            name: _keep(plugins.build("backend", spec, where=f"backends.{name}"), name, old)
+            name: _keep(plugins.build("backend", spec, where=f"backends.{name}"), old.backends.get(name))
             for name, spec in policy.backends.items()
         }
-        routes = tuple(_route(name, spec, policy, backends) for name, spec in _routes(policy, backends).items())
+        routes = tuple(
+            _keep(_route(name, spec, policy, backends), running.get(name))
+            for name, spec in _routes(policy, backends).items()
+        )
         keys = _keys(policy)
     except ConfigurationError as error:
         if error.file:
@@ -79,9 +86,8 @@ def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> W
     return World(backends=backends, routes=routes, keys=keys)
 
 
-def _keep(fresh: Backend, name: str, old: World | None) -> Backend:
-    running = old.backends.get(name) if old else None
-    return running if running == fresh and running is not None else fresh
+def _keep(fresh: T, running: T | None) -> T:
+    return running if running is not None and running == fresh else fresh
 
 
 def _routes(policy: PolicyFile, backends: Mapping[str, Backend]) -> Mapping[str, RouteSpec]:
