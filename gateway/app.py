@@ -20,7 +20,7 @@ from gateway.ledger import EntryLedger
 from gateway.live_gauges import BackendState, Live
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline, Rules
-from gateway.policy_file import PolicyFile, parse_policy, read_policy
+from gateway.policy_file import read_policy
 from gateway.ports import Backend, Clock, Surroundings
 from gateway.settings import Settings
 from gateway.sink import AnswerBounds
@@ -52,9 +52,10 @@ class Gateway:
         self._clock = clock or SystemClock()
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
-        policy = self._read_policy()
+        self._policy_path = settings.policy or DEFAULT_POLICY
+        policy = read_policy(self._policy_path)
         self._secret_names = policy.secret_names()
-        world = build_world(policy, file=str(settings.policy or DEFAULT_POLICY))
+        world = build_world(policy, file=str(self._policy_path))
         self._fleet = Fleet(clock=self._clock, shared=MemoryShared(self._clock))
         self._rows = _open_rows(settings)
         self._metrics = Metrics(_label_names(world), self._live())
@@ -80,11 +81,6 @@ class Gateway:
         """The world as it is now."""
         return self.pipeline.rules.world
 
-    @property
-    def locked(self) -> bool:
-        """Whether clients need a key."""
-        return self.pipeline.rules.door.locked
-
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written anywhere: providers' keys, and those of the trace collector."""
         named = (self._settings.secret(name) for name in self._secret_names)
@@ -106,26 +102,22 @@ class Gateway:
     async def close(self) -> None:
         """Ends what still runs, closes the backends and drains the ledger."""
         await self.pipeline.drain(0)
-        for task in tuple(self._retiring):
-            task.cancel()
-        for backend in self.world.backends.values():
-            await backend.close()
-        await self._ledger.close()
+        try:
+            await asyncio.gather(*self._retiring)
+            for backend in self.world.backends.values():
+                await backend.close()
+        finally:
+            await self._ledger.close()
 
     async def reload(self) -> None:
         """Builds the world of the policy file anew and swaps it in; a bad file keeps the old world and says so."""
         async with self._reloading:
             old = self.world
             try:
-                new = build_world(self._read_policy(), file=str(self._settings.policy or DEFAULT_POLICY), old=old)
-                _check_bind(self._settings, locked=bool(new.keys))
+                new = await self._next_world(old)
             except ConfigurationError as error:
                 _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
                 return
-            kept = {id(backend) for backend in old.backends.values()}
-            for name, backend in new.backends.items():
-                if id(backend) not in kept:
-                    await backend.start(name, self._surroundings())
             self.pipeline.rules = self._rules(new)
             self._ledger.observe_with(new.observers())
             self._metrics.rename(_label_names(new))
@@ -140,13 +132,24 @@ class Gateway:
         Raises:
             ConfigurationError: the address is not a loopback one and no tenant has a key.
         """
-        _check_bind(self._settings, locked=self.locked)
+        _check_bind(self._settings, locked=self.pipeline.rules.door.locked)
 
-    def _read_policy(self) -> PolicyFile:
-        path = self._settings.policy
-        if path is not None:
-            return read_policy(path)
-        return parse_policy(DEFAULT_POLICY.read_text(encoding="utf-8"), file=str(DEFAULT_POLICY))
+    async def _next_world(self, old: World) -> World:
+        """The world of the policy file as it is now, its new backends started; or an error and none of them started."""
+        policy = read_policy(self._policy_path)
+        new = build_world(policy, file=str(self._policy_path), old=old)
+        _check_bind(self._settings, locked=bool(new.keys))
+        kept = {id(backend) for backend in old.backends.values()}
+        fresh = {name: backend for name, backend in new.backends.items() if id(backend) not in kept}
+        try:
+            for name, backend in fresh.items():
+                await backend.start(name, self._surroundings())
+        except ConfigurationError:
+            for backend in fresh.values():
+                await backend.close()
+            raise
+        self._secret_names = policy.secret_names()
+        return new
 
     def _rules(self, world: World) -> Rules:
         return Rules(world, Door(world.keys, max_header_bytes=self._settings.max_header_bytes, clock=self._clock))
@@ -157,8 +160,8 @@ class Gateway:
     def _front(self) -> ASGIApp:
         @asynccontextmanager
         async def lifespan(_: object) -> AsyncIterator[None]:
-            await self.start()
             try:
+                await self.start()
                 yield
             finally:
                 await self.close()
