@@ -37,14 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
     check_ownership()
     settings = read_settings(policy=arguments.policy, host=arguments.host, port=arguments.port)
     gateway = Gateway(settings)
-    logs.configure(
-        sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=gateway.secrets()
-    )
+    _configure_logs(settings, gateway)
     gateway.check_bind()
     server = _Server(gateway, settings)
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     return 0 if server.started else 3
+
+
+def _configure_logs(settings: Settings, gateway: Gateway) -> None:
+    logs.configure(
+        sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=gateway.secrets()
+    )
 
 
 class _Server(uvicorn.Server):
@@ -107,4 +111,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def _reload(self) -> None:
-        self._reloading = asyncio.create_task(self._gateway.reload(), name="headrace-reload")
+        self._reloading = asyncio.create_task(self._reload_policy(), name="headrace-reload")
+
+    async def _reload_policy(self) -> None:
+        await self._gateway.reload()
+        _configure_logs(self._settings, self._gateway)  # the file may name secrets that were not hidden before
