@@ -247,3 +247,32 @@ def open_house(tmp_path: Path, make_world: Callable[..., World]) -> Callable[...
             await backend.close()
 
     return open_
+
+
+@pytest.fixture(scope="session")
+def two_backends() -> Callable[..., str]:
+    """A policy file with two backends, the first always the cheaper, and one route over both."""
+
+    def policy(first: str = "", second: str = "", route: str = "", more: str = "") -> str:
+        price = "models: {small: {price: {input_usd_per_mtok: %d, output_usd_per_mtok: %d, request_usd: %d}}}"
+        return f"""
+            backends:
+              first: {{use: fake, text: one two three, {price % (1, 1, 1)}, {first}}}
+              second: {{use: fake, text: four five six, {price % (2, 2, 2)}, {second}}}
+            routes:
+              main: {{models: [small, fast], targets: [first/small, second/small], cost: [money], {route}}}
+            {more}
+        """
+
+    return policy
+
+
+@pytest.fixture(scope="session")
+def failing() -> Callable[..., str]:
+    """The parameters of a fake backend that fails in these ways, one call after the other, again and again."""
+
+    def parameters(*kinds: str, **fields: Any) -> str:
+        faults = [{"kind": kind, **fields} for kind in kinds]
+        return f"fail: {msgspec.json.encode(faults).decode()}, repeat: true"
+
+    return parameters
