@@ -80,7 +80,7 @@ async def test_a_reload_that_fails_half_way_closes_what_it_had_started(
 
         monkeypatch.setattr(Fake, "close", noting)
         site.file.write_text(
-            "backends: {new: {use: fake, text: new}, two: {use: openai_compatible, preset: groq, api_key_env: MISSING}}\n"
+            "backends: {new: {use: fake, text: new}, b: {use: openai_compatible, preset: groq, api_key_env: MISSING}}\n"
             "routes: {r: {models: [m], targets: [new]}}"
         )
         await gateway.reload()
