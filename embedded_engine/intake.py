@@ -110,7 +110,7 @@ class Intake:
 
     def _read_prompt(self, request: Generate) -> list[int]:
         if request.messages is not None:
-            self._refuse_far_too_long(sum(len(message.content) for message in request.messages))
+            self._refuse_far_too_long(sum(len(turn.content) + len(turn.name or "") for turn in request.messages))
             return self._reader.read_messages(request.messages)
         if request.text is not None:
             self._refuse_far_too_long(len(request.text))

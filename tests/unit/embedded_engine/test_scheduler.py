@@ -1,0 +1,68 @@
+import pytest
+
+from embedded_engine.errors import QueueFull
+from embedded_engine.intake import Prepared
+from embedded_engine.sampler import Sampling
+from embedded_engine.scheduler import Scheduler
+
+_GREEDY = Sampling(temperature=0, top_k=0, top_p=1, min_p=0, seed=0)
+
+
+def _request(number: int, prompt_tokens: int = 4, *, n: int = 1, max_tokens: int = 4) -> Prepared:
+    prompt = tuple(range(prompt_tokens))
+    return Prepared(id=number, prompt=prompt, max_tokens=max_tokens, sampling=_GREEDY, stop=(), n=n)
+
+
+def _scheduler(**changes: int) -> Scheduler:
+    return Scheduler(**{"slots": 2, "kv_tokens": 100, "step_tokens": 8, "queue_limit": 2, **changes})
+
+
+def test_a_prompt_is_read_in_pieces_and_only_its_last_row_wants_logits() -> None:
+    """A step holds no more rows than it may."""
+    scheduler = _scheduler()
+    scheduler.add(_request(1, 20))
+    positions = []
+    for _ in range(3):
+        planned = scheduler.plan()
+        assert len(planned) <= 8
+        positions += [(item.row.position, item.row.wants_logits) for item in planned]
+        scheduler.running[1].prefilled_tokens += len(planned)
+    assert [(position, position == 19) for position in range(20)] == positions
+
+
+def test_running_choices_come_before_prompts() -> None:
+    """One row each; the prompt gets what is left."""
+    scheduler = _scheduler()
+    scheduler.add(_request(1))
+    scheduler.running[1].prefilled_tokens = 4
+    scheduler.running[1].choices[0].drawn_tokens = 1
+    scheduler.add(_request(2, 50))
+    planned = scheduler.plan()
+    assert [1, *[2] * 7] == [item.running.request.id for item in planned]
+    assert (4, True) == (planned[0].row.position, planned[0].row.wants_logits)
+
+
+def test_nobody_overtakes_in_the_queue() -> None:
+    """A small request waits behind a large one, or the large one would wait for ever."""
+    scheduler = _scheduler()
+    scheduler.add(_request(1))
+    scheduler.add(_request(2, n=2))
+    scheduler.add(_request(3))
+    assert ([1], [2, 3]) == (list(scheduler.running), [request.id for request in scheduler.queue])
+    with pytest.raises(QueueFull):
+        scheduler.add(_request(4))
+
+
+def test_what_was_taken_is_given_back() -> None:
+    """Slots when a choice ends, cells when the request does."""
+    scheduler = _scheduler()
+    scheduler.add(_request(1, n=2))
+    running = scheduler.running[1]
+    assert ([], 100 - 4 - 2 * 4) == (scheduler.free_slots, scheduler.free_kv_tokens)
+    assert 0 == scheduler.free(running.choices[0])
+    assert None is scheduler.free(running.choices[0])
+    assert not running.over
+    assert 1 == scheduler.free(running.choices[1])
+    assert running.over
+    scheduler.forget(running)
+    assert ([0, 1], 100) == (scheduler.free_slots, scheduler.free_kv_tokens)
