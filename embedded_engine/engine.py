@@ -58,14 +58,7 @@ class Engine:
         facts = self._kernels.facts
         context_tokens = settings.context_tokens or min(facts.context_tokens, DEFAULT_CONTEXT_TOKENS)
         kv_tokens = settings.kv_tokens or settings.slots * context_tokens
-        shape = ContextShape(
-            kv_tokens=kv_tokens,
-            sequences=settings.slots,
-            threads=settings.threads or default_threads(),
-            batch_rows=max(settings.step_tokens, _LEAST_BATCH_ROWS),
-            micro_batch_rows=settings.micro_batch_rows,
-        )
-        self_test = open_tested_context(self._kernels, shape)
+        self_test = open_tested_context(self._kernels, _shape(settings, kv_tokens))
         self._vocabulary = Vocabulary(self._kernels)
         reader = PromptReader(self._kernels, self._vocabulary)
         limits = Limits(context_tokens=context_tokens, kv_tokens=kv_tokens, slots=settings.slots)
@@ -248,6 +241,16 @@ class Engine:
 def _text(number: int, choice: Choice, text: str) -> Text:
     tokens, choice.unreported_tokens = choice.unreported_tokens, 0
     return Text(id=number, choice=choice.index, text=text, tokens=tokens)
+
+
+def _shape(settings: EngineSettings, kv_tokens: int) -> ContextShape:
+    return ContextShape(
+        kv_tokens=kv_tokens,
+        sequences=settings.slots,
+        threads=settings.threads or default_threads(),
+        batch_rows=max(settings.step_tokens, _LEAST_BATCH_ROWS),
+        micro_batch_rows=settings.micro_batch_rows,
+    )
 
 
 def _load(settings: EngineSettings) -> Kernels:
