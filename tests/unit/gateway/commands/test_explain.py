@@ -1,0 +1,131 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.commands.explain import explain
+from gateway.commands.offline import read_world
+
+SHORT = {"model": "small", "messages": [{"role": "user", "content": "hi"}]}
+LONG = {"model": "small", "messages": [{"role": "user", "content": "word " * 2000}]}
+
+
+@pytest.fixture
+def request_file(tmp_path: Path) -> Any:
+    """Writes a request's body."""
+
+    def write(fields: dict[str, Any] | str) -> Path:
+        path = tmp_path / "request.json"
+        path.write_text(fields if isinstance(fields, str) else json.dumps(fields))
+        return path
+
+    return write
+
+
+def test_the_bills_are_shown_term_by_term_and_the_choice_at_the_end(
+    run: Any, policy_file: Path, request_file: Any
+) -> None:
+    """The cheapest first, each term and its total, in US dollars."""
+    code, out, err = run("explain", policy_file, request_file(SHORT))
+    lines = out.splitlines()
+    assert (0, "", "route      main", "choice     cheap/small") == (code, err, lines[0], lines[-1])
+    assert ["1. cheap/small", "2. dear/small"] == [line for line in lines if line[:2] in {"1.", "2."}]
+    assert 2 == sum(line.startswith("   money") for line in lines)
+    assert 2 == sum(line.startswith("   decoding") for line in lines)
+    assert 2 == sum(line.startswith("   total") for line in lines)
+    assert "forecast" in lines[1]
+
+
+def test_json_says_what_the_decision_is(run: Any, policy_file: Path, request_file: Any) -> None:
+    """The same bills, exclusions and choice that the decision has, for programs."""
+    path = request_file(LONG)
+    code, out, _ = run("explain", "--json", policy_file, path)
+    told = json.loads(out)
+    explanation = explain(read_world(policy_file)[1], path.read_bytes())
+    assert (0, "main", "dear", None) == (code, told["route"], told["choice"], told["refused"])
+    assert [
+        {
+            "backend": bill.candidate.backend,
+            "model": bill.candidate.model,
+            "terms_usd": dict(bill.terms),
+            "total_usd": bill.total_usd,
+        }
+        for bill in explanation.decision.order
+    ] == told["candidates"]
+    (out_,) = explanation.decision.excluded
+    assert [{"backend": "cheap", "model": "small", "filter": "fits_context", "reason": out_.reason}] == told["excluded"]
+    assert explanation.forecast.prompt_tokens == told["forecast"]["prompt_tokens"]
+
+
+def test_who_is_out_is_shown_with_the_reason(run: Any, policy_file: Path, request_file: Any) -> None:
+    """The filter and its words, with the numbers."""
+    _, out, _ = run("explain", policy_file, request_file(LONG))
+    assert "x  cheap/small\n   fits_context: needs at least" in out
+    assert "choice     dear/small" in out
+
+
+def test_a_request_that_nobody_can_serve_is_refused(run: Any, policy_file: Path, request_file: Any) -> None:
+    """With the client's error and the exit code 1, in text and in JSON."""
+    policy_file.write_text("backends: {a: {use: fake, models: {small: {context_tokens: 10}}}}")
+    path = request_file(LONG)
+    code, out, _ = run("explain", policy_file, path)
+    assert (1, "refused    400 context_length_exceeded") == (code, out.splitlines()[-1])
+    code, out, _ = run("explain", "--json", policy_file, path)
+    told = json.loads(out)
+    assert (1, None, "context_length_exceeded", []) == (code, told["choice"], told["refused"], told["candidates"])
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({**SHORT, "model": "nonsense"}, "refused with 404 model_not_found"),
+        ("{", "refused with 400 invalid_request"),
+        ({"model": "small"}, "refused with 400 invalid_request: messages"),
+    ],
+)
+def test_a_request_that_is_none_is_refused_before_anything_is_decided(
+    run: Any, policy_file: Path, request_file: Any, body: Any, words: str
+) -> None:
+    """With what its client would be told."""
+    code, out, err = run("explain", policy_file, request_file(body))
+    assert (1, "") == (code, out)
+    assert words in err
+
+
+def test_completions_are_known_by_their_prompt(run: Any, policy_file: Path, request_file: Any) -> None:
+    """No option says which endpoint the body is for: it says so itself."""
+    code, out, _ = run("explain", policy_file, request_file({"model": "gpt-x", "prompt": "Once"}))
+    assert (0, "choice     cheap/small") == (code, out.splitlines()[-1])
+
+
+def test_the_request_may_come_from_standard_input(run: Any, policy_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``-``, which is the usual sign for it."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(msgspec.json.encode(SHORT))))
+    assert 0 == run("explain", policy_file, "-")[0]
+
+
+def test_a_request_file_that_is_not_there_is_named(run: Any, policy_file: Path, tmp_path: Path) -> None:
+    """A mistake in the command, not in the gateway."""
+    code, _, err = run("explain", policy_file, tmp_path / "none.json")
+    assert (1, True) == (code, "none.json: cannot be read" in err)
+
+
+def test_nothing_is_started_and_whoever_starts_later_counts_as_up(
+    run: Any, policy_file: Path, request_file: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backend that would need a key, a network or a model is explained without them."""
+
+    async def forbidden(*_: object) -> None:
+        raise AssertionError("a backend was started")
+
+    for backend in ("fake.Fake", "openai_compatible.OpenAICompatible", "embedded.Embedded"):
+        monkeypatch.setattr(f"backends.{backend}.start", forbidden)
+    policy_file.write_text(
+        "backends: {local: {use: embedded}, far: {use: openai_compatible, preset: groq, api_key_env: NO_SUCH_KEY}}\n"
+        "routes: {r: {models: ['*'], targets: [local, far]}}"
+    )
+    code, out, _ = run("explain", "--json", policy_file, request_file(SHORT))
+    assert (0, {"local", "far"}) == (code, {one["backend"] for one in json.loads(out)["candidates"]})
