@@ -8,7 +8,8 @@
     │   │   ├── Unsupported       400  understood, but nobody here can carry it
     │   │   └── ContextLengthExceeded 400
     │   ├── Unauthenticated       401
-    │   ├── NotFound              404  unknown route or model
+    │   ├── NotFound              404  unknown route
+    │   │   └── ModelNotFound     404  unknown model
     │   ├── MethodNotAllowed      405
     │   ├── RequestTimeout        408  the body did not arrive in time
     │   ├── BodyTooLarge          413
@@ -75,9 +76,6 @@ class ConfigurationError(HeadraceError):
         self.file = file
         self.where = where
         self.hint = hint
-
-
-# ---- the request is at fault ----------------------------------------------------------------------------------------
 
 
 class ClientError(HeadraceError):
@@ -168,9 +166,6 @@ class ClientGone(ClientError):
     code = "client_closed_request"
 
 
-# ---- we say no ------------------------------------------------------------------------------------------------------
-
-
 class Rejected(HeadraceError):
     """The request is fine and we do not serve it now; ``retry_after_s`` says when to come back."""
 
@@ -203,9 +198,6 @@ class NoCandidate(Rejected):
 
     status = Status.NO_CANDIDATE
     code = "no_candidate"
-
-
-# ---- a backend is at fault ------------------------------------------------------------------------------------------
 
 
 class UpstreamError(HeadraceError):
