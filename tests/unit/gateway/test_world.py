@@ -156,6 +156,16 @@ def test_a_reload_keeps_the_backends_that_have_not_changed(make_world: MakeWorld
     assert ("x", "y") == (old.backends["b"].text, new.backends["b"].text)
 
 
+def test_a_reload_keeps_the_routes_that_have_not_changed(make_world: MakeWorld) -> None:
+    """What their policies have learned and who holds which place stays; a route that changed begins anew."""
+    routes = "r: {{models: [x], targets: [a]}}, s: {{models: [y], targets: [a], {0}}}"
+    text = f"backends: {{{{a: {{{{use: fake}}}}}}}}\nroutes: {{{{{routes}}}}}"
+    old = make_world(text.format("attempts: 1"))
+    new = make_world(text.format("attempts: 2"), old=old)
+    assert new.routes[0] is old.routes[0]
+    assert new.routes[1].admitter is not old.routes[1].admitter
+
+
 def test_who_learns_is_told_once_each(make_world: MakeWorld) -> None:
     """Every route has policies of its own; those without `observe` are not asked."""
     world = make_world(f"{TWO}\n    routes: {{r: {{models: [x], targets: [b]}}, s: {{models: [y], targets: [b]}}}}")

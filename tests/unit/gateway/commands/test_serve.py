@@ -1,0 +1,52 @@
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.app import Gateway
+from gateway.commands.serve import _Server
+from gateway.settings import Settings
+
+REMOTE = "backends: {{r: {{use: openai_compatible, preset: groq, models: [m], api_key_env: {0}}}}}"
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Logging of the process is as it was before."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+
+
+def _gateway(policy_file: Path, folder: Path, clock: Any) -> tuple[Gateway, Settings]:
+    policy_file.write_text(REMOTE.format("FIRST_KEY"))
+    settings = Settings(policy=policy_file, state_dir=folder, model_dir=folder, ledger="off")
+    return Gateway(settings, clock=clock), settings
+
+
+def _change(policy_file: Path) -> None:
+    policy_file.write_text(REMOTE.format("SECOND_KEY"))
+
+
+async def test_a_reload_hides_the_secrets_that_it_brings(
+    policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hand_clock: Any
+) -> None:
+    """A key that only the new file names is hidden in the logs from then on."""
+    monkeypatch.setenv("FIRST_KEY", "value-of-the-first")
+    monkeypatch.setenv("SECOND_KEY", "value-of-the-second")
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    gateway, settings = _gateway(policy_file, tmp_path, hand_clock)
+    server = _Server(gateway, settings)
+    _change(policy_file)
+    await server._reload_policy()
+    logging.getLogger("gateway").warning("refused: %s", "value-of-the-second")
+    await gateway.close()
+    assert "refused: [hidden]" in stream.getvalue()
+    assert "value-of-the-second" not in stream.getvalue()
