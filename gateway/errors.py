@@ -23,6 +23,7 @@
     │   └── NoCandidate           503  every backend was excluded
     ├── UpstreamError                  a backend is at fault; the only branch that is retried
     │   ├── UpstreamUnreachable   502  no connection, or it broke before an answer
+    │   │   └── ConnectionsBusy   502  all of our own connections to it are in use
     │   ├── UpstreamTimeout       504
     │   ├── UpstreamRateLimited   429  retryable elsewhere, cools this one
     │   ├── UpstreamUnauthorised  502  our key was refused: the client cannot help it
@@ -232,6 +233,13 @@ class UpstreamUnreachable(UpstreamError):
     """No connection, or it broke before an answer."""
 
     code = "upstream_unreachable"
+
+
+class ConnectionsBusy(UpstreamUnreachable):
+    """All of our own connections to the backend are in use: ``max_connections`` is the limit, not the backend."""
+
+    code = "upstream_connections_busy"
+    blames_backend = False
 
 
 class UpstreamTimeout(UpstreamError):

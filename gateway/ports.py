@@ -7,7 +7,7 @@ learns from every finished request.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -229,7 +229,7 @@ class Origin:
     """
 
     base_url: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     connect_timeout_s: float
     keep_alive_s: float
     max_connections: int
@@ -261,11 +261,15 @@ class Connections(Protocol):
     ) -> AbstractAsyncContextManager[UpstreamAnswer]:
         """Sends ``body`` and gives the answer's head; leaving the block, in whatever way, gives the connection back.
 
-        A connection whose answer was not read to its end is closed, at once.
+        A connection whose answer was not read to its end is closed, at once. What ``headers`` name goes instead of the
+        origin's header of the same name; without a ``content-type``, the body is announced as JSON.
 
         Raises:
-            UpstreamUnreachable: no connection, none free in time, or it broke before an answer.
+            UpstreamUnreachable: no connection, or it broke before an answer.
+            ConnectionsBusy: none was free in time.
             UpstreamTimeout: connecting took too long.
+            UpstreamInvalid: what came instead of a head is no HTTP, or too long.
+            ValueError: the path or a header is none.
         """
         ...
 

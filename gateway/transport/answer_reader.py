@@ -1,0 +1,162 @@
+"""One HTTP/1.1 answer after another, read by httptools out of whatever pieces the network cuts it into."""
+
+import httptools
+
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamUnreachable
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Of a head with all 1xx heads before it, and of framing in the body (chunk extensions, trailers) between two bytes."""
+
+MAX_HEADERS = 256
+
+_FIRST_FINAL_STATUS = 200
+_SWITCHING_PROTOCOLS = 101
+
+
+class _Stop(Exception):
+    """Stops the parser from inside a callback; what it means is noted before."""
+
+
+class AnswerReader:
+    """Parses the answers of one connection; ``expect`` begins the next.
+
+    Attributes:
+        status: of the final answer; 0 until its head is complete.
+        headers: of the final answer, names in lower case.
+        pieces: what has come of the body, to be taken out by the owner.
+        complete: the answer has come to its end.
+        keep_alive: of a complete answer: another may follow on the connection.
+        begun: at least a byte has come.
+        fault: why no more can come, once something is wrong; what is in ``pieces`` came before it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bare_bytes",
+        "_framed",
+        "_parser",
+        "_raw_headers",
+        "begun",
+        "complete",
+        "fault",
+        "headers",
+        "keep_alive",
+        "on_body",
+        "pieces",
+        "status",
+    )
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.on_body = self.pieces.append  # httptools calls it for each piece: no Python frame in between
+        self.expect()
+        self._parser = httptools.HttpResponseParser(self)
+
+    def expect(self) -> None:
+        """Forgets the answer before: the next byte belongs to a new one."""
+        self.status = 0
+        self.headers: list[tuple[str, str]] = []
+        self.complete = self.keep_alive = self.begun = self._framed = False
+        self.fault: UpstreamError | None = None
+        self.pieces.clear()
+        self._raw_headers: list[tuple[bytes, bytes]] = []
+        self._bare_bytes = 0
+
+    def feed(self, data: bytes) -> bool:
+        """Takes bytes as they came, and tells whether they bring anything that its owner may wait for.
+
+        Bytes beyond the end of the answer take ``keep_alive`` away.
+        """
+        self.begun = True
+        status, count = self.status, len(self.pieces)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            if not isinstance(error.__context__, _Stop):
+                raise
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._broken_framing()
+        if len(self.pieces) > count:
+            self._bare_bytes = 0
+            return True
+        self._bare_bytes += len(data)
+        if self._bare_bytes > MAX_HEAD_BYTES and not self.complete:
+            self._fail("a head or framing of more bytes than any answer needs")
+        return self.complete or self.fault is not None or self.status != status
+
+    def end(self) -> None:
+        """The upstream will send no more, and says so: the end of an answer that has no other."""
+        if self.status and not self._framed and self.fault is None:
+            self.complete = True
+        else:
+            self.cut()
+
+    def cut(self, cause: Exception | None = None) -> None:
+        """The connection is gone."""
+        if self.complete or self.fault is not None:
+            return
+        self.fault = UpstreamUnreachable(
+            "the connection to the upstream broke in the middle of the answer"
+            if self.status
+            else "the upstream closed or broke the connection without an answer"
+        )
+        self.fault.__cause__ = cause
+
+    # ---- called by httptools ----------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A first byte: of the answer, of the one after a 1xx, or of one that nobody has asked for."""
+        if self.complete:
+            self.keep_alive = False
+            raise _Stop
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; or of the trailer, which nobody reads."""
+        if not self.status:
+            self._raw_headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The head is there, and is judged."""
+        status: int = self._parser.get_status_code()
+        if status < _FIRST_FINAL_STATUS and status != _SWITCHING_PROTOCOLS:
+            self._raw_headers.clear()
+            return
+        head_bytes = 0
+        headers = self.headers
+        for raw_name, raw_value in self._raw_headers:
+            head_bytes += len(raw_name) + len(raw_value)
+            name, value = raw_name.lower().decode("latin-1"), raw_value.strip().decode("latin-1")
+            headers.append((name, value))
+            if name in {"content-length", "transfer-encoding"}:
+                self._framed = True
+                if name == "transfer-encoding" and value.lower() != "chunked":
+                    self._stop("a transfer coding that was not asked for")
+        if head_bytes > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
+            self._stop("a head of more bytes or fields than any answer needs")
+        if status == _SWITCHING_PROTOCOLS:
+            self._stop("another protocol than HTTP/1.1")
+        self.status = status
+
+    def on_message_complete(self) -> None:
+        """The end of the answer, or of a 1xx, after which it is still to come."""
+        if self.status:
+            self.complete = True
+            self.keep_alive = self._parser.should_keep_alive()
+
+    # ---- what is wrong ----------------------------------------------------------------------------------------------
+
+    def _broken_framing(self) -> None:
+        if self.complete:
+            self.keep_alive = False  # the answer is whole; what follows it is none
+        else:
+            self._fail("what is no HTTP/1.1")
+
+    def _fail(self, what: str) -> None:
+        if self.status:
+            self.fault = UpstreamUnreachable(f"the answer broke in its middle: the upstream sent {what}")
+        else:
+            self.fault = UpstreamInvalid(f"the upstream sent {what}")
+
+    def _stop(self, what: str) -> None:
+        self._fail(what)
+        raise _Stop
