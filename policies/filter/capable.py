@@ -55,9 +55,9 @@ _NEUTRAL: Mapping[str, Any] = {
 class Capable:
     """Out: a candidate that cannot do what the request asks for.
 
-    Three questions, in this order: does it serve this kind of request at all; has it every capability that the answer
-    needs (``tools``, ``vision``...); can it carry every field that the client set. A candidate that declares no
-    capabilities or no fields is taken to have them all.
+    Three questions, in this order: does it serve this kind of request at all; can it carry every field that the client
+    set, which names what to leave out; has it every capability that the answer needs (``tools``, ``vision``...). A
+    candidate that declares no fields or no capabilities is taken to have them all.
 
     A field is never dropped in silence if that could change the answer. Fields that cannot (``user``, ``metadata``,
     ``store``...) and fields at the value that leaving them out means (``"presence_penalty": 0``, ``null``) are no
@@ -81,15 +81,15 @@ class Capable:
         request = ctx.request
         if request.arrival.operation not in candidate.operations:
             return f"does not serve `{request.arrival.operation}`"
-        if candidate.capabilities is not None:
-            missing = request.needs - candidate.capabilities
-            if missing:
-                return f"has no {_quoted(missing)}"
         if candidate.carries is not None:
             lost = request.raw.keys() - candidate.carries - _NEVER_MATTERS
             lost = {field for field in lost if field not in self.may_drop and not _neutral(field, request.raw[field])}
             if lost:
                 return f"cannot carry {_quoted(lost)}"
+        if candidate.capabilities is not None:
+            missing = request.needs - candidate.capabilities
+            if missing:
+                return f"has no {_quoted(missing)}"
         return None
 
 
