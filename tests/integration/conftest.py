@@ -14,6 +14,7 @@ import httpx
 import msgspec
 import openai
 import pytest
+import pytest_asyncio
 import yaml
 
 from gateway.app import Gateway
@@ -190,23 +191,38 @@ async def _start(stack: AsyncExitStack, folder: Path, policy: Mapping[str, Any],
     return running
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[..., Awaitable[None]]:
     """Waits for a condition, with a deadline."""
     return _eventually
 
 
-@pytest.fixture
-async def start_gateway(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
-    """Starts gateways from policies as mappings, on free ports; keyword arguments are settings."""
+@asynccontextmanager
+async def _starter(folder: Path) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
     async with AsyncExitStack() as stack:
         count = 0
 
         async def start(policy: Mapping[str, Any] | None = None, **settings: Any) -> Running:
             nonlocal count
             count += 1
-            return await _start(stack, tmp_path / f"gateway-{count}", policy or {}, settings)
+            return await _start(stack, folder / f"gateway-{count}", policy or {}, settings)
 
+        yield start
+
+
+@pytest.fixture
+async def start_gateway(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
+    """Starts gateways from policies as mappings, on free ports; keyword arguments are settings."""
+    async with _starter(tmp_path) as start:
+        yield start
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def start_shared_gateway(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
+    """The same for a gateway that the tests of a module share, since a model takes its time to load."""
+    async with _starter(tmp_path_factory.mktemp("shared")) as start:
         yield start
 
 
