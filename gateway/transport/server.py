@@ -1,0 +1,169 @@
+"""The server's end of the hot path: a protocol class for uvicorn's ``http`` setting.
+
+Requests on the inference routes go from httptools' callbacks straight into the pipeline, without an ASGI scope, without
+messages, and without a task that watches for hang-ups: the connection itself says when the client leaves. Every other
+route reaches the ASGI application by uvicorn's own code (see ``strict_protocol`` for where HTTP is read more strictly).
+"""
+
+import logging
+import urllib.parse
+from typing import Any, ClassVar, Protocol
+
+import httptools
+from uvicorn._types import ASGI3Application
+
+from gateway.endpoints import OPERATIONS
+from gateway.errors import HeadraceError
+from gateway.exchange import Exchange, RawHeaders
+from gateway.transport.response_heads import ResponseHeads
+from gateway.transport.server_exchange import ServerExchange
+from gateway.transport.server_limits import ServerLimits
+from gateway.transport.strict_protocol import StrictProtocol
+from gateway.types import Operation
+from gateway.wire.openai_errors import error_body
+
+_BY_TARGET = {path.encode("ascii"): operation for path, operation in OPERATIONS.items()}
+
+_log = logging.getLogger(__name__)
+
+
+class Inference(Protocol):
+    """What serves the exchanges: ``gateway.pipeline.Pipeline``."""
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Serves one exchange to its end."""
+        ...
+
+
+def protocol_class(inference: Inference, limits: ServerLimits) -> "type[InferenceProtocol]":
+    """The class to give to uvicorn: ``inference`` serves each request in a task of its own."""
+    fields = {"limits": limits, "heads": ResponseHeads(), "inference": inference}
+    return type("ServingProtocol", (InferenceProtocol,), fields)
+
+
+class InferenceProtocol(StrictProtocol):
+    """One connection. Made by uvicorn, of a class that ``protocol_class`` has made."""
+
+    inference: ClassVar[Inference]
+
+    @property
+    def default_headers(self) -> RawHeaders:
+        """The headers of every answer, the date among them."""
+        return self.server_state.default_headers
+
+    def dispatch(self, version: str, fault: HeadraceError | None) -> None:
+        """Takes a request on an inference route, a faulty one too, so that it is on the ledger; else as above."""
+        operation = self._operation() if self.parser.get_method() == b"POST" else None
+        if operation is None or self._is_crowded():
+            super().dispatch(version, fault)
+            return
+        exchange = ServerExchange(
+            self,
+            operation,
+            self.headers,
+            expects=self.expect_100_continue,
+            chunks=version != "1.0",
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+        )
+        self.cycle = exchange
+        if self.active is None:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+        if fault is not None:
+            exchange.fail(fault)
+            self.deaf = True
+            raise fault
+
+    def take_body(self, body: bytes) -> None:
+        """See ``RequestReader.take_body``."""
+        if isinstance(self.cycle, ServerExchange):
+            self.cycle.feed(body)
+        else:
+            super().take_body(body)
+
+    def end_request(self) -> None:
+        """See ``RequestReader.end_request``."""
+        if not isinstance(self.cycle, ServerExchange):
+            super().end_request()
+            return
+        if self.active is None:  # answered before its end
+            self.deadline.set(self.timeout_keep_alive)
+        self.cycle.complete()
+
+    def break_body(self, error: HeadraceError) -> None:
+        """The body's fault is told by the pipeline, so that it is on the ledger."""
+        if not isinstance(self.cycle, ServerExchange):
+            super().break_body(error)
+        elif self.cycle.response_complete:
+            self.part()
+        else:
+            self.cycle.fail(error)
+
+    def client_left(self) -> None:
+        """Ends the request under way; those that wait behind it are recorded as what they are, requests of nobody."""
+        waiting, active = list(reversed(self.pipeline)), self.active
+        self.pipeline.clear()
+        if isinstance(active, ServerExchange):
+            active.hang_up()
+        for cycle, app in waiting:
+            if isinstance(cycle, ServerExchange):
+                cycle.hang_up()
+                self._start_asgi_task(cycle, app)
+        self.active = active
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As above; and uvicorn has nothing to tell an exchange."""
+        self.client_left()
+        if isinstance(self.cycle, ServerExchange):
+            self.cycle = None
+        super().connection_lost(exc)
+
+    def overdue(self) -> None:
+        """See ``RequestReader.overdue``."""
+        if not (isinstance(self.active, ServerExchange) and self.active.expire()):
+            super().overdue()
+
+    def _operation(self) -> Operation | None:
+        """The operation of the request's target, found as uvicorn and the ASGI application would."""
+        if not self.root_path:
+            found = _BY_TARGET.get(self.url)
+            if found is not None:
+                return found
+        path: bytes | None = httptools.parse_url(self.url).path
+        if path is None:
+            return None
+        return OPERATIONS.get(self.root_path + urllib.parse.unquote(path.decode("ascii")))
+
+    def _is_crowded(self) -> bool:
+        limit = self.limit_concurrency
+        return limit is not None and (len(self.connections) >= limit or len(self.tasks) >= limit)
+
+    def _start_asgi_task(self, cycle: Any, app: ASGI3Application) -> None:
+        if not isinstance(cycle, ServerExchange):
+            super()._start_asgi_task(cycle, app)
+            return
+        self.active = cycle
+        cycle.task = self.loop.create_task(self._serve(cycle))
+        self.tasks.add(cycle.task)
+        cycle.task.add_done_callback(self.tasks.discard)
+
+    async def _serve(self, exchange: ServerExchange) -> None:
+        try:
+            await self.inference.handle(exchange)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next request of this connection must not wait
+            _log.error("%s left an exchange to itself", type(error).__name__)
+        finally:
+            if exchange.abandon():
+                self._end_unfinished(exchange)
+
+    def _end_unfinished(self, exchange: ServerExchange) -> None:
+        """An answer that nobody will finish must not look finished."""
+        if exchange.started:
+            self.transport.abort()
+            return
+        body = error_body(HeadraceError("something broke on our side"))
+        framing = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
+        self.transport.write(self.heads.head(500, (), framing, self.default_headers) + body)
+        self.part()

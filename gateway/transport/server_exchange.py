@@ -1,0 +1,230 @@
+"""The ``Exchange`` seam over a connection of our own protocol: no scope, no messages, no task that watches."""
+
+import asyncio
+from typing import Any, ClassVar, Protocol
+
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+
+from gateway.content_coding import Decoder, decoder
+from gateway.errors import BodyTooLarge, ClientGone, HeadraceError, RequestTimeout
+from gateway.exchange import RawHeaders
+from gateway.transport.deadline import Deadline
+from gateway.transport.response_heads import ResponseHeads
+from gateway.transport.server_limits import ServerLimits
+from gateway.types import Operation
+
+
+class Connection(Protocol):
+    """What an exchange needs of the connection that it came over."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    flow: FlowControl
+    deadline: Deadline
+    limits: ClassVar[ServerLimits]
+    heads: ClassVar[ResponseHeads]
+
+    @property
+    def default_headers(self) -> RawHeaders:
+        """The headers of every answer, the date among them."""
+        ...
+
+    def part(self) -> None:
+        """Ends the connection after what was written."""
+        ...
+
+    def on_response_complete(self) -> None:
+        """The answer is out."""
+        ...
+
+
+class ServerExchange:
+    """See ``Exchange``. ``keep_alive`` and ``response_complete`` are what uvicorn asks its own cycles for.
+
+    Args:
+        connection: where it came from and goes to.
+        operation: what the path stands for.
+        headers: the client's, names in lower case.
+        expects: whether the client waits for ``100 Continue`` before it sends the body.
+        chunks: whether the client knows chunked coding; a stream ends with the connection where it does not.
+        keep_alive: whether the connection may be used again.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        operation: Operation,
+        headers: RawHeaders,
+        *,
+        expects: bool,
+        chunks: bool,
+        keep_alive: bool,
+    ) -> None:
+        self.operation = operation
+        self.headers = headers
+        self.gone = False
+        self.started = False
+        self.streaming = False
+        self.keep_alive = keep_alive
+        self.response_complete = False
+        self.task: asyncio.Task[Any] | None = None
+        self._connection = connection
+        self._chunks = chunks
+        self._expects = expects
+        self._complete = False
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+        self._inflater: Decoder | None = None
+        self._rest: asyncio.Future[None] | None = None
+        self._fault: HeadraceError | None = None
+        self._served = False
+
+    # ---- the seam ---------------------------------------------------------------------------------------------------
+
+    async def body(self) -> bytes:
+        """See ``Exchange.body``. From its end on, a hang-up cancels the task of the exchange."""
+        inflater = self._decoder()
+        if self._fault is not None:
+            raise self._fault
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            inflater.feed(piece)
+        if not self._complete:
+            await self._receive_rest(inflater)
+        body = inflater.finish()
+        self._served = True
+        return body
+
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """See ``Exchange.answer``: one write."""
+        if status == RequestTimeout.http_status:  # whatever else comes of that body, nobody waits for it
+            self.keep_alive = False
+        head = self._head(status, headers, b"content-length: %d\r\n" % len(body))
+        self._connection.transport.write(head + body)
+        self._finish()
+
+    async def open(self, status: int, headers: RawHeaders) -> None:
+        """See ``Exchange.open``."""
+        self.streaming = True
+        self._connection.transport.write(
+            self._head(status, headers, b"transfer-encoding: chunked\r\n" if self._chunks else b"")
+        )
+
+    async def write(self, data: bytes) -> None:
+        """See ``Exchange.write``: waits only where the client is behind."""
+        if self.gone or not data:  # an empty chunk would be the last one
+            return
+        connection = self._connection
+        connection.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunks else data)
+        if connection.flow.write_paused:
+            await connection.flow.drain()
+
+    async def close(self) -> None:
+        """See ``Exchange.close``."""
+        self.streaming = False
+        if self._chunks and not self.gone:
+            self._connection.transport.write(b"0\r\n\r\n")
+        self._finish()
+
+    # ---- what the connection says -----------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """A piece of the body has come: it is decoded at once where it is waited for, and kept up to a limit else."""
+        if self._inflater is not None:
+            try:
+                self._inflater.feed(data)
+            except HeadraceError as error:
+                self.fail(error)
+        elif not (self._fault or self.response_complete):
+            self._pieces.append(data)
+            self._held_bytes += len(data)
+            if self._held_bytes > HIGH_WATER_LIMIT:
+                self._connection.flow.pause_reading()
+
+    def complete(self) -> None:
+        """The body has come to its end."""
+        self._complete = True
+        if self._rest is not None and not self._rest.done():
+            self._rest.set_result(None)
+
+    def fail(self, fault: HeadraceError) -> None:
+        """There will be no body: ``body`` raises the fault."""
+        self._fault = fault
+        self._inflater = None
+        self._pieces.clear()
+        if self._rest is not None and not self._rest.done():
+            self._rest.set_exception(fault)
+
+    def expire(self) -> bool:
+        """Whether the body was waited for; it is no longer."""
+        if self._rest is None:
+            return False
+        self.fail(RequestTimeout(f"the body did not arrive within {self._connection.limits.body_timeout_s:g} s"))
+        return True
+
+    def hang_up(self) -> None:
+        """The client has left; who leaves after the answer has missed nothing."""
+        if self.gone or self.response_complete:
+            return
+        self.gone = True
+        if self._served and self.task is not None:
+            self.task.cancel()
+        else:
+            self.fail(ClientGone("the client hung up while sending its body"))
+
+    def abandon(self) -> bool:
+        """Ends an exchange whose task is over; whether an answer was left unfinished."""
+        self.task = None
+        self._pieces.clear()
+        if self.response_complete:
+            return False
+        self.response_complete = True
+        return not self.gone
+
+    # ---- details ----------------------------------------------------------------------------------------------------
+
+    def _decoder(self) -> Decoder:
+        codings: list[bytes] = []
+        max_bytes = self._connection.limits.max_body_bytes
+        too_large = False
+        for name, value in self.headers:
+            if name == b"content-encoding":
+                codings.append(value)
+            elif name == b"content-length":
+                too_large = int(value) > max_bytes  # the parser has seen to it that this is a number, and the only one
+        inflater = decoder(b",".join(codings).decode("latin-1"), max_bytes)
+        if too_large:
+            raise BodyTooLarge(f"the body is longer than {max_bytes} bytes")
+        return inflater
+
+    async def _receive_rest(self, inflater: Decoder) -> None:
+        connection = self._connection
+        self._inflater = inflater
+        self._rest = connection.loop.create_future()
+        connection.deadline.set(connection.limits.body_timeout_s)
+        if self._expects:
+            self._expects = False
+            connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        connection.flow.resume_reading()
+        try:
+            await self._rest
+        finally:
+            self._inflater = self._rest = None
+            connection.deadline.clear()
+
+    def _head(self, status: int, headers: RawHeaders, framing: bytes) -> bytes:
+        self.started = True
+        if not self._complete and (self._expects or self._fault is not None):
+            self.keep_alive = False  # where the next request begins is anybody's guess
+        if not self.keep_alive:
+            framing += b"connection: close\r\n"
+        connection = self._connection
+        return connection.heads.head(status, headers, framing, connection.default_headers)
+
+    def _finish(self) -> None:
+        self.response_complete = True
+        if self.gone:
+            return
+        if not self.keep_alive:
+            self._connection.part()
+        self._connection.on_response_complete()
