@@ -52,7 +52,11 @@ def _configure_logs(settings: Settings, gateway: Gateway) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that drains before it stops listening, so that probes and late clients get an answer meanwhile."""
+    """Uvicorn that drains before it stops listening, so that probes and late clients get an answer meanwhile.
+
+    It starts and closes the gateway itself. As a lifespan, a wrong configuration would come out as a traceback, and a
+    second signal would leave the ledger unwritten and the engine running.
+    """
 
     def __init__(self, gateway: Gateway, settings: Settings) -> None:
         super().__init__(
@@ -63,7 +67,7 @@ class _Server(uvicorn.Server):
                 loop=event_loop(),
                 http=HttpProtocol,
                 ws="none",
-                lifespan="on",
+                lifespan="off",
                 proxy_headers=False,
                 server_header=False,
                 access_log=False,
@@ -92,12 +96,26 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Says where it listens, once it does; uvicorn's own words are left out of the log."""
-        await super().startup(sockets)
+        """Says where it listens, once it does; uvicorn's own words are left out of the log.
+
+        Raises:
+            ConfigurationError: a backend or the ledger cannot be started.
+        """
+        try:
+            await self._gateway.start()
+            await super().startup(sockets)
+        except BaseException:  # uvicorn leaves by SystemExit where the port is taken
+            await self._gateway.close()
+            raise
         for server in self.servers:
             for listening in server.sockets:
                 host, port = listening.getsockname()[:2]
                 _log.info("running on http://%s:%d/v1", f"[{host}]" if ":" in host else host, port)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops listening, then ends what is left."""
+        await super().shutdown(sockets)
+        await self._gateway.close()
 
     def _stop(self) -> None:
         if self._draining is None:

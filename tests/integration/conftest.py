@@ -66,7 +66,7 @@ class _InProcessServer(_Server):
         for connection in list(self.server_state.connections):
             connection.shutdown()
         await _eventually(lambda: not self.server_state.connections)
-        await self.lifespan.shutdown()
+        await self._gateway.close()
 
 
 @dataclass

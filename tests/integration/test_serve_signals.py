@@ -144,6 +144,22 @@ async def test_a_server_without_keys_is_not_reachable_from_elsewhere(start_proce
     assert 1 == len(served.log)
 
 
+@pytest.mark.parametrize("wrong", ["an unset key", "a ledger that is none"])
+async def test_what_cannot_be_started_is_one_line_and_exit_code_1(
+    start_process: Any, tmp_path: Any, wrong: str
+) -> None:
+    """What only shows at the start is told like any other mistake in the configuration, without a traceback."""
+    backend = {"use": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}
+    if wrong == "an unset key":
+        backend["api_key_env"] = "KEY_THAT_NOBODY_SET"
+    else:
+        (tmp_path / "ledger.sqlite3").write_bytes(b"no database" * 1000)
+    served = await start_process({"backends": {"up": backend}}, HEADRACE_STATE_DIR=str(tmp_path))
+    assert 1 == await served.exit_code()
+    await served.until_logged(r"headrace: .*(KEY_THAT_NOBODY_SET|ledger\.sqlite3)")
+    assert not [line for line in served.log if "Traceback" in line]
+
+
 async def test_a_port_in_use_is_no_clean_end(start_process: Any, start_gateway: Any) -> None:
     """A server that could not bind says so by its exit code."""
     taken = await start_gateway()
