@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from backends.fake import Fake
 from gateway.app import Gateway
 
 ONE = "backends: {one: {use: fake, text: first, models: [small]}}"
@@ -16,6 +17,12 @@ LOCKED = f"{ONE}\ntenants: {{acme: {{keys_sha256: [{hashlib.sha256(KEY.encode())
 
 def _is_open(backend: Any) -> bool:
     return backend._calls.world is not None
+
+
+async def _turns(number: int) -> None:
+    """Lets everything else that can run do so."""
+    for _ in range(number):
+        await asyncio.sleep(0)
 
 
 async def _served_by(gateway: Gateway, exchange: Any) -> str:
@@ -70,8 +77,6 @@ async def test_a_reload_that_fails_half_way_closes_what_it_had_started(
     monkeypatch.delenv("MISSING", raising=False)
     closed: list[str] = []
     async with site.running(ONE) as gateway:
-        from backends.fake import Fake
-
         close = Fake.close
 
         async def noting(self: Fake) -> None:
@@ -100,6 +105,7 @@ async def test_a_removed_backend_is_closed_when_its_requests_have_ended(
         site.file.write_text(OTHER)
         await gateway.reload()
         assert "other" == await _served_by(gateway, make_exchange())
+        await _turns(10)
         assert _is_open(removed)
         hand_clock.advance(5)
         await task
@@ -124,9 +130,16 @@ async def test_a_changed_backend_retires_and_an_unchanged_one_stays(site: Any) -
 
 
 async def test_closing_in_the_middle_of_a_retirement_closes_it_too(
-    site: Any, make_exchange: Any, hand_clock: Any
+    site: Any, make_exchange: Any, hand_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backend that still served its last request when the gateway stopped is not forgotten."""
+    close = Fake.close
+
+    async def slowly(self: Fake) -> None:
+        await _turns(1000 if self.text == "first" else 0)
+        await close(self)
+
+    monkeypatch.setattr(Fake, "close", slowly)
     async with site.running(SLOW) as gateway:
         removed = gateway.world.backends["one"]
         task = asyncio.create_task(gateway.pipeline.handle(make_exchange()))

@@ -45,6 +45,7 @@ async def test_a_hang_up_before_the_first_byte_closes_the_upstream(
         await house.until(lambda: house.backend("first").open_calls == 1)
         exchange.hang_up()
         await task
+        assert 0 == task.cancelling()
         assert (["body"], 1, 0) == (
             exchange.calls,
             house.backend("first").closed_calls,

@@ -23,7 +23,7 @@ def test_the_writing_speed_moves_towards_the_truth(truth_s: float) -> None:
     """The first token is not waited for between first and last, so it does not count."""
     standing = Standing(model="m")
     for _ in range(40):
-        standing.decoded(101, 100 * truth_s)
+        standing.decoded(11, 10 * truth_s)
     assert pytest.approx(truth_s, rel=0.05) == standing.seconds_per_token
 
 

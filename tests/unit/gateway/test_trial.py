@@ -92,9 +92,10 @@ async def test_a_slow_clients_pace_is_not_the_upstreams_silence(
     """A client that reads late, long after the idle limit, still gets the whole answer."""
     async with open_house(_policy(timeouts="idle_s: 0.01"), clock=clock) as house:
         exchange = make_exchange(stream=True)
-        exchange.reading.clear()
+        exchange.stops_at = b"two"
         task = house.begin(exchange)
         await exchange.blocked.wait()
+        exchange.stops_at = None
         late = asyncio.Event()
         asyncio.get_running_loop().call_later(0.05, late.set)
         await late.wait()
