@@ -69,6 +69,15 @@ async def test_leaving_while_waiting_for_a_place_gives_it_up(start_gateway: Any,
     assert [("client_gone", 0), ("client_gone", 1)] == [(row["status"], row["attempts"]) for row in await front.rows()]
 
 
+async def test_leaving_in_the_middle_of_the_body_is_recorded(running: Any) -> None:
+    """C01: a client that goes while it sends its body is one row, and nobody was asked for anything."""
+    client = await running.raw()
+    await client.send(b'POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\n{"model"')
+    client.hang_up()
+    row = await running.row()
+    assert ("client_gone", 499, 0) == (row["status"], row["http_status"], row["attempts"])
+
+
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_leaving_a_whole_answer_ends_its_generation(gateway_over: Any, eventually: Any, path: str) -> None:
     """C03: a client that gives up and asks again never has two generations running."""

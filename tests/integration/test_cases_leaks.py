@@ -1,6 +1,8 @@
 """What must not come out: secrets and prompts in logs, metrics, spans, ledger and replies; headers that cross."""
 
 import logging
+import re
+import signal
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -137,6 +139,30 @@ async def test_refused_keys_are_not_kept(start_gateway: Any, everything_said: An
     assert 401 == response.status_code
     said = response.text + await everything_said(front)
     assert CLIENT_KEY not in said
+
+
+async def test_the_log_at_its_most_talkative_tells_no_secret_and_cannot_be_forged(
+    serve: Any, start_process: Any
+) -> None:
+    """X05: at debug level too neither side's key is logged, and no name that a client chose begins a line."""
+    async with serve(_quote_the_key) as upstream:
+        backend = {"use": "openai_compatible", "base_url": upstream.url, "api_key_env": "PROVIDER_KEY"}
+        served = await start_process(
+            {"backends": {"up": backend}}, PROVIDER_KEY=PROVIDER_KEY, HEADRACE_LOG_LEVEL="debug"
+        )
+        client = await served.connect()
+        for status in (400, 401, 429, 500):
+            body = {"model": f"m\n2026-01-01 ERROR forged\u2028{status}", "messages": CONVERSATION, "seed": status}
+            await client.post(msgspec.json.encode(body), headers=f"authorization: Bearer {CLIENT_KEY}\r\n")
+            assert (await client.answer()).status >= 400
+        await client.send(b"GARBAGE " + CLIENT_KEY.encode() + b"\r\n\r\n")
+        assert 400 == (await client.answer()).status
+    served.signal(signal.SIGTERM)
+    assert 0 == await served.exit_code()
+    log = "".join(served.log)
+    assert log.count("forged") >= 3
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z [A-Z]+ [\w.]+: ", line) for line in log.splitlines())
+    assert [] == [word for word in (PROVIDER_KEY, CLIENT_KEY, *MARKERS.values()) if word in log]
 
 
 async def test_a_plugins_bug_tells_nothing(start_gateway: Any, everything_said: Any, monkeypatch: Any) -> None:
