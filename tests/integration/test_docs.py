@@ -107,8 +107,12 @@ class _serving:  # noqa: N801  # reads as what it does: `with _serving(...)`
         self._process = subprocess.Popen(
             self._command, cwd=self._folder, env=self._environment, stderr=subprocess.PIPE, text=True
         )
-        address = self._said(r"running on (http://127\.0\.0\.1:\d+)")
-        self._said(r"local is (ready)")
+        try:
+            address = self._said(r"running on (http://127\.0\.0\.1:\d+)")
+            self._said(r"local is (ready)")
+        except BaseException:
+            self._process.kill()
+            raise
         return address
 
     def _said(self, pattern: str) -> str:
