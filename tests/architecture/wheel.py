@@ -15,7 +15,7 @@ def wheel_names() -> set[str]:
     """The files of a freshly built wheel."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
-        subprocess.run(command, check=True)  # noqa: S603  # our own arguments
+        subprocess.run(command, check=True)  # our own arguments
         (wheel,) = Path(folder).glob("headrace-*.whl")
         return set(zipfile.ZipFile(wheel).namelist())
 
