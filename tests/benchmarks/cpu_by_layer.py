@@ -6,6 +6,8 @@
 py-spy must be on PATH (``pip install py-spy``) and be allowed to trace a process of ours. A sample belongs to the
 innermost frame that is not of the standard library: what asyncio does for httpx is httpx's. The event loop has no frame
 of its own; its samples are those that end where uvicorn runs it. A system call belongs to whoever makes it.
+Only the main thread is sampled, since py-spy takes a thread that waits for the interpreter for one that works; what the
+others use, which are the ledger's writer and the spans' exporter, comes from /proc.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import proc
 from figures import table
 from overhead import SCENARIOS
 from programs import load, run_upstream
@@ -36,8 +39,11 @@ _LAYERS = {
 _LOOP = "event loop: uvloop and its system calls"
 
 
-def sample(key: str, seconds: int, folder: Path) -> str:
-    """Stacks and how often each was seen, in py-spy's raw format, under the load of a scenario."""
+def sample(key: str, seconds: int, folder: Path) -> tuple[str, float]:
+    """Stacks and how often each was seen, in py-spy's raw format, under the load of a scenario.
+
+    Also the share of all CPU time that the other threads than the main one used meanwhile.
+    """
     spy = shutil.which("py-spy")
     if spy is None:
         raise SystemExit("py-spy is needed: pip install py-spy")
@@ -47,11 +53,13 @@ def sample(key: str, seconds: int, folder: Path) -> str:
         load(server.port, [*options, "1"], timeout_s=60)
         command = [spy, "record", "--pid", str(server.pid), "--duration", str(seconds), "--rate", "200"]
         command += ["--format", "raw", "--full-filenames", "--output", str(stacks)]
+        all_s, main_s = proc.cpu_s(server.pid), proc.main_thread_cpu_s(server.pid)
         watching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         load(server.port, [*options, str(seconds + 2)], timeout_s=seconds + 90)
         if watching.wait():
             raise SystemExit("py-spy failed; it needs the right to trace (CAP_SYS_PTRACE, or root)")
-    return stacks.read_text()
+        all_s, main_s = proc.cpu_s(server.pid) - all_s, proc.main_thread_cpu_s(server.pid) - main_s
+    return stacks.read_text(), 1 - main_s / all_s
 
 
 def place(stack: str) -> tuple[str, str]:
@@ -77,6 +85,8 @@ def shares(stacks: str) -> tuple[Counter[str], Counter[str]]:
     modules: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")
+        if "_bootstrap " in stack.partition(";")[0]:
+            continue  # another thread than the main one
         layer, module = place(stack)
         layers[layer] += int(count)
         if module:
@@ -91,11 +101,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=15)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        layers, modules = shares(sample(options.scenario, options.seconds, Path(folder)))
+        stacks, elsewhere = sample(options.scenario, options.seconds, Path(folder))
+    layers, modules = shares(stacks)
     whole = layers.total()
     for title, counted in (("layer", layers), ("of ours, module", modules)):
         rows = [[name, f"{100 * count / whole:.1f} %"] for name, count in counted.most_common(25)]
-        print(table([title, f"share of {whole:,} samples"], rows), end="\n\n")
+        print(table([title, f"share of {whole:,} samples of the main thread"], rows), end="\n\n")
+    print(f"other threads: {100 * elsewhere:.1f} % of all CPU time")
     return 0
 
 

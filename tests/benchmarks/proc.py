@@ -44,6 +44,11 @@ def cpu_s(pid: int) -> float:
     return sum(stat.cpu_ticks for stat in _tree(pid).values()) / _TICKS_PER_S
 
 
+def main_thread_cpu_s(pid: int) -> float:
+    """Seconds of CPU time of the process' first thread alone."""
+    return parse_stat((PROC / str(pid) / "task" / str(pid) / "stat").read_text()).cpu_ticks / _TICKS_PER_S
+
+
 def resident_bytes(pid: int) -> int:
     """Resident memory of the tree; pages that its processes share are counted once for each."""
     return sum(stat.resident_pages for stat in _tree(pid).values()) * _PAGE_BYTES
