@@ -48,9 +48,10 @@ async def test_a_drain_lets_streams_finish(start_process: Any) -> None:
     assert [("rejected", 503)] == sorted(served.rows())[20:]
 
 
-async def test_a_drain_ends_streams_at_its_limit(start_process: Any) -> None:
-    """P01: what still runs at the limit gets one error in its stream, a row on the ledger, and the exit code is 0."""
-    served = await start_process({"backends": {"stalled": STALLED}}, HEADRACE_DRAIN_S="0.1")
+async def test_a_drain_ends_streams_at_its_limit(start_process: Any, collector: Any) -> None:
+    """P01: what still runs at the limit gets one error in its stream, a row and its spans, and the exit code is 0."""
+    spans_to = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.endpoint}
+    served = await start_process({"backends": {"stalled": STALLED}}, HEADRACE_DRAIN_S="0.1", **spans_to)
     clients = await _streaming(served, 5)
     served.signal(signal.SIGTERM)
     for client in clients:
@@ -58,6 +59,7 @@ async def test_a_drain_ends_streams_at_its_limit(start_process: Any) -> None:
         assert "shutting_down" == msgspec.json.decode(last.removeprefix(b"data: "))["error"]["code"]
     assert 0 == await served.exit_code()
     assert [("truncated", 503)] * 5 == served.rows()
+    assert 10 == len(collector.spans)
 
 
 async def test_a_whole_answer_is_refused_at_the_limit(start_process: Any) -> None:
