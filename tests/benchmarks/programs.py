@@ -112,7 +112,7 @@ def run_upstream() -> Iterator[Upstream]:
 
 def load(port: int, options: Sequence[str], *, timeout_s: float) -> dict[str, Any]:
     """Runs the load client against ``port`` and gives its report: see ``load.c`` for both."""
-    command = [build("load"), "--port", str(port), *options]
+    command = [str(build("load")), "--port", str(port), *options]
     report: dict[str, Any] = json.loads(
         subprocess.run(command, check=True, capture_output=True, timeout=timeout_s).stdout
     )
