@@ -158,15 +158,16 @@ def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
         words = f"the upstream answered {status}, which is no answer; redirects are not followed"
     elif message:
         words = message if cls is UpstreamRefused else f"{words}: {message}"
-    details = {
-        "upstream_status": status,
-        "retry_after_s": refusal.retry_after_s,
-        "upstream_type": kind,
-        "upstream_code": code,
-    }
-    if cls is UpstreamRefused:
-        return UpstreamRefused(words, http_status=status, param=param, **details)
-    return cls(words, **details)  # type: ignore[arg-type]  # the names are the parent's
+    blames_request = cls is UpstreamRefused
+    return cls(
+        words,
+        http_status=status if blames_request else None,
+        upstream_status=status,
+        retry_after_s=refusal.retry_after_s,
+        upstream_type=kind,
+        upstream_code=code,
+        param=param if blames_request else None,
+    )
 
 
 def hide_secrets(error: UpstreamError, secrets: Collection[str]) -> None:

@@ -27,20 +27,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments and arguments[0] in outside:
             return int(outside[arguments[0]].load()(arguments[1:], model_dir=read_settings().model_dir))
-        parsed = _parser(outside).parse_args(arguments)
+        parsed = _parser(outside, wanted=arguments[:1]).parse_args(arguments)
         return int(_module(parsed.command).run(parsed))
     except ConfigurationError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
 
 
-def _parser(outside: Iterable[str]) -> argparse.ArgumentParser:
+def _parser(outside: Iterable[str], *, wanted: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands by name; of the one that is wanted its options too, for which it has to be imported."""
     parser = argparse.ArgumentParser(prog="headrace", description="A serving gateway for language models.")
     parser.add_argument("--version", action="version", version=f"headrace {importlib.metadata.version('headrace')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in _COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
-        _module(name).add_arguments(command)
+        if name in wanted:
+            _module(name).add_arguments(command)
     for name in outside:
         commands.add_parser(name, help="see its own --help")
     return parser

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from gateway.errors import HeadraceError
+from gateway.errors import HeadraceError, MethodNotAllowed
 from gateway.types import Candidate, Context, Usage
 
 RawHeader = tuple[bytes, bytes]
@@ -45,6 +45,8 @@ def error_headers(request_id: str, error: HeadraceError, *, attempts: int) -> li
     ]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % max(-(-error.retry_after_s // 1), 1)))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", error.allow.encode()))
     if error.http_status == 401:  # noqa: PLR2004  # RFC 9110 wants a challenge with it
         headers.append((b"www-authenticate", b"Bearer"))
     return headers

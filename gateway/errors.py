@@ -125,10 +125,14 @@ class ModelNotFound(NotFound):
 
 
 class MethodNotAllowed(ClientError):
-    """The path exists, the method does not."""
+    """The path exists, the method does not; ``allow`` names those that do, as the header of that name wants it."""
 
     http_status = 405
     code = "method_not_allowed"
+
+    def __init__(self, allow: str) -> None:
+        super().__init__(f"this route takes {allow}")
+        self.allow = allow
 
 
 class RequestTimeout(ClientError):
@@ -216,6 +220,7 @@ class UpstreamError(HeadraceError):
         message: str,
         *,
         backend: str = "",
+        http_status: int | None = None,
         upstream_status: int | None = None,
         retry_after_s: float | None = None,
         upstream_type: str | None = None,
@@ -223,6 +228,7 @@ class UpstreamError(HeadraceError):
         param: str | None = None,
     ) -> None:
         super().__init__(message, param=param, retry_after_s=retry_after_s)
+        self.http_status = self.http_status if http_status is None else http_status
         self.backend = backend
         self.upstream_status = upstream_status
         self.upstream_type = upstream_type
@@ -285,11 +291,9 @@ class UpstreamTruncated(UpstreamError):
 class UpstreamRefused(UpstreamError):
     """The backend blames the request: passed on with its own status (``http_status``), and not held against it."""
 
+    http_status = 400
+    status = Status.REJECTED
     type = "invalid_request_error"
     code = "upstream_refused"
     retryable = False
     blames_backend = False
-
-    def __init__(self, message: str, *, http_status: int = 400, **details: str | float | None) -> None:
-        super().__init__(message, **details)  # type: ignore[arg-type]  # the parent checks the names
-        self.http_status = http_status

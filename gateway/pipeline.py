@@ -197,7 +197,7 @@ def _outcome(error: HeadraceError, *, started: bool = False) -> Outcome:
     whole = not started or error.status in {Status.CLIENT_GONE, Status.BUG}
     return Outcome(
         status=error.status if whole else Status.TRUNCATED,
-        http_status=error.http_status,
+        http_status=200 if started else error.http_status,
         error=type(error).__name__,
         detail=error.message,
     )

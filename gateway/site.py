@@ -64,7 +64,7 @@ class Front:
             if scope["path"] not in PROBES:
                 self._door().tenant(scope["headers"])
             if scope["path"] in OPERATIONS:
-                raise MethodNotAllowed("this route takes POST")
+                raise MethodNotAllowed("POST")
         except ClientError as error:
             await _error_response(error)(scope, receive, send)
         else:
@@ -122,7 +122,7 @@ def _json(content: Any, *, status: int = 200) -> Response:
 async def _framework_error(_: Request, error: HTTPException) -> Response:
     """What Starlette found out by itself, in our envelope."""
     if error.status_code == 405:  # noqa: PLR2004  # the router's own
-        return _error_response(MethodNotAllowed("this route does not take this method"))
+        return _error_response(MethodNotAllowed((error.headers or {}).get("allow", "GET, HEAD")))
     return _error_response(NotFound("there is no such route"))
 
 
