@@ -113,9 +113,12 @@ class _Server(uvicorn.Server):
                 _log.info("running on http://%s:%d/v1", f"[{host}]" if ":" in host else host, port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops listening, then ends what is left."""
+        """Stops listening, then ends what is left: clients that do not read the last of their answer, too."""
         await super().shutdown(sockets)
         await self._gateway.close()
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # the loop's turn, in which they close
 
     def _stop(self) -> None:
         if self._draining is None:

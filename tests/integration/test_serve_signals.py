@@ -1,7 +1,10 @@
 """``headrace serve`` as operators run it: it drains, ends, reloads, and says how it went."""
 
 import asyncio
+import fcntl
 import signal
+import socket
+import termios
 from typing import Any
 
 import msgspec
@@ -26,6 +29,16 @@ async def _streaming(served: Any, count: int) -> list[Any]:
 
 async def _rest(client: Any) -> bytes:
     return b"".join([piece async for piece in client.chunks()])
+
+
+async def _until_nothing_more_comes(unread: socket.socket) -> None:
+    """Returns when the socket's buffer has been as full as it is now for a while."""
+    turn, loop, before, waiting = asyncio.Event(), asyncio.get_running_loop(), b"", b"\0" * 4
+    while waiting != before or waiting == b"\0" * 4:
+        loop.call_later(0.2, turn.set)
+        await turn.wait()
+        turn.clear()
+        before, waiting = waiting, fcntl.ioctl(unread.fileno(), termios.FIONREAD, b"\0" * 4)
 
 
 async def test_a_drain_lets_streams_finish(start_process: Any) -> None:
@@ -58,7 +71,7 @@ async def test_a_drain_ends_streams_at_its_limit(start_process: Any, collector: 
         last = (await _rest(client)).split(b"\n\n")[-2]
         assert "shutting_down" == msgspec.json.decode(last.removeprefix(b"data: "))["error"]["code"]
     assert 0 == await served.exit_code()
-    assert [("truncated", 503)] * 5 == served.rows()
+    assert [("truncated", 200)] * 5 == served.rows()
     assert 10 == len(collector.spans)
 
 
@@ -86,6 +99,21 @@ async def test_a_second_signal_ends_it_now(start_process: Any, first: signal.Sig
     served.signal(signal.SIGTERM)
     assert 0 == await served.exit_code()
     assert 2 == len(served.rows())
+
+
+async def test_a_client_that_does_not_read_holds_nobody_up(start_process: Any) -> None:
+    """P01: a connection that takes no bytes is cut when its time for the last ones is over."""
+    endless = {"use": "fake", "text": "x" * 2**16, "tokens": 4000}
+    served = await start_process({"backends": {"endless": endless}}, HEADRACE_DRAIN_S="600")
+    client = await served.connect()
+    client.writer.transport.pause_reading()
+    await client.post(STREAM)
+    await _until_nothing_more_comes(client.writer.get_extra_info("socket"))
+    served.signal(signal.SIGTERM)
+    await served.until_logged("draining")
+    served.signal(signal.SIGTERM)
+    assert 0 == await served.exit_code()
+    assert [("client_gone", 499)] == served.rows()
 
 
 async def test_an_idle_server_ends_at_once(start_process: Any) -> None:
