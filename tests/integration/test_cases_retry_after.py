@@ -14,8 +14,8 @@ FALLBACK_S = 5
 """How long a backend rests after a 429 that says nothing understandable."""
 
 
-def _in(**time: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(**time), usegmt=True)
+def _value(said: str | timedelta) -> str:
+    return said if isinstance(said, str) else format_datetime(datetime.now(UTC) + said, usegmt=True)
 
 
 SAID = {
@@ -26,21 +26,21 @@ SAID = {
     "no number": (["nan"], FALLBACK_S, FALLBACK_S),
     "junk": (["soon"], FALLBACK_S, FALLBACK_S),
     "nothing": ([], FALLBACK_S, FALLBACK_S),
-    "a date in the past": ([_in(days=-1)], 0, 0),
-    "a date in a minute": ([_in(minutes=1)], 1, 60),
-    "a date in three days": ([_in(days=3)], 90, 90),
+    "a date in the past": ([timedelta(days=-1)], 0, 0),
+    "a date in a minute": ([timedelta(minutes=1)], 50, 60),
+    "a date in three days": ([timedelta(days=3)], 90, 90),
     "two of them": (["1", "3"], 3, 3),
 }
 
 
-def _refusing(status: int, values: list[str]) -> Any:
+def _refusing(status: int, values: list[Any]) -> Any:
     """An upstream that refuses once, with these ``Retry-After`` headers, and is well from then on."""
 
     async def respond(_: Any, conversation: Any) -> None:
         if conversation.number > 1:
             await conversation.answer(WHOLE)
             return
-        lines = "".join(f"retry-after: {value}\r\n" for value in values)
+        lines = "".join(f"retry-after: {_value(value)}\r\n" for value in values)
         head = f"HTTP/1.1 {status} No\r\ncontent-type: application/json\r\ncontent-length: {len(ERROR)}\r\n{lines}\r\n"
         await conversation.send(head.encode() + ERROR)
 
