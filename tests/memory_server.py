@@ -1,0 +1,163 @@
+"""A server's protocol without sockets: what a client sends is handed to it, what it answers is kept, time is turned."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+_QUIET_TURNS = 10
+"""Turns of the loop in which a task gets as far as it can: no chain of wake-ups here is longer."""
+
+DATE = (b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")
+
+
+class TurnedLoop:
+    """The running loop with a clock that a test turns: timers fire in ``advance``, and nowhere else."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.timers: list[asyncio.TimerHandle] = []
+        self._loop = asyncio.get_running_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the loop's."""
+        return getattr(self._loop, name)
+
+    def time(self) -> float:
+        """See ``AbstractEventLoop.time``."""
+        return self.now_s
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
+        """See ``AbstractEventLoop.call_at``."""
+        timer = asyncio.TimerHandle(when, callback, args, self._loop)
+        self.timers.append(timer)
+        return timer
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
+        """See ``AbstractEventLoop.call_later``."""
+        return self.call_at(self.now_s + delay, callback, *args)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass, and fires what is due, in its order."""
+        end_s = self.now_s + seconds
+        while due := [timer for timer in self.timers if not timer.cancelled() and timer.when() <= end_s]:
+            timer = min(due, key=asyncio.TimerHandle.when)
+            self.timers.remove(timer)
+            self.now_s = max(self.now_s, timer.when())
+            timer._run()
+        self.now_s = end_s
+
+
+@dataclass(eq=False)
+class MemoryTransport(asyncio.Transport):
+    """The transport of one connection. ``written`` has the writes one by one; ``reading`` is what was asked for."""
+
+    written: list[bytes] = field(default_factory=list)
+    reading: bool = True
+    closing: bool = False
+    aborted: bool = False
+    wrote_eof: bool = False
+    protocol: Any = None
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def write(self, data: Any) -> None:
+        """See ``WriteTransport``; after a close it goes nowhere."""
+        assert not self.wrote_eof, "written after the end"
+        if not self.closing:
+            self.written.append(bytes(data))
+
+    def write_eof(self) -> None:
+        """See ``WriteTransport``."""
+        self.wrote_eof = True
+
+    def can_write_eof(self) -> bool:
+        """As TCP can."""
+        return True
+
+    def pause_reading(self) -> None:
+        """See ``ReadTransport``."""
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        """See ``ReadTransport``."""
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        """See ``BaseTransport``."""
+        return self.closing
+
+    def close(self) -> None:
+        """See ``BaseTransport``."""
+        if not self.closing:
+            self.closing = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+    def abort(self) -> None:
+        """See ``WriteTransport``."""
+        self.aborted = True
+        self.close()
+
+
+class MemoryConnection:
+    """A client's connection to a protocol class of uvicorn's kind."""
+
+    def __init__(self, protocol_class: Any, app: Any = None) -> None:
+        self.loop = TurnedLoop()
+        self.state = ServerState()
+        self.state.default_headers = [DATE]
+        config = Config(
+            app,
+            http=protocol_class,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            proxy_headers=False,
+            log_config=None,
+            access_log=False,
+        )
+        self.protocol = protocol_class(config=config, server_state=self.state, app_state={}, _loop=self.loop)
+        self.transport = MemoryTransport(protocol=self.protocol)
+        self.protocol.connection_made(self.transport)
+        self._unread: list[bytes] = []
+
+    @property
+    def received(self) -> bytes:
+        """What the client got."""
+        return b"".join(self.transport.written)
+
+    @property
+    def over(self) -> bool:
+        """Whether the client will get nothing more."""
+        return self.transport.closing or self.transport.wrote_eof
+
+    async def send(self, *pieces: bytes) -> None:
+        """Sends pieces, each in a read of its own; what is not read now waits until it is."""
+        self._unread += pieces
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Returns when the server has done all that it can do now; it reads only when it has nothing else to do."""
+        quiet = 0
+        while quiet < _QUIET_TURNS or self._may_read():
+            if quiet >= _QUIET_TURNS:
+                self.protocol.data_received(self._unread.pop(0))
+                quiet = 0
+            quiet += 1
+            await asyncio.sleep(0)
+
+    def _may_read(self) -> bool:
+        return bool(self._unread) and self.transport.reading and not self.transport.closing
+
+    async def leave(self) -> None:
+        """The client closes: all that was served for it comes to its end."""
+        if not self.transport.closing:
+            self.protocol.eof_received()
+        self.transport.close()
+        await self.settle()
+        if self.state.tasks:
+            await asyncio.wait(tuple(self.state.tasks), timeout=10)
