@@ -11,6 +11,7 @@ MAX_HEADERS = 256
 
 _FIRST_FINAL_STATUS = 200
 _SWITCHING_PROTOCOLS = 101
+_VERSIONS = frozenset({"1.0", "1.1"})
 
 
 class _Stop(Exception):
@@ -133,7 +134,7 @@ class AnswerReader:
                     self._stop("a transfer coding that was not asked for")
         if head_bytes > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
             self._stop("a head of more bytes or fields than any answer needs")
-        if status == _SWITCHING_PROTOCOLS:
+        if status == _SWITCHING_PROTOCOLS or self._parser.get_http_version() not in _VERSIONS:
             self._stop("another protocol than HTTP/1.1")
         self.status = status
 
