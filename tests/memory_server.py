@@ -1,12 +1,16 @@
 """A server's protocol without sockets: what a client sends is handed to it, what it answers is kept, time is turned."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
+
+from gateway.errors import HeadraceError
+from gateway.wire.openai_errors import error_body
 
 _QUIET_TURNS = 10
 """Turns of the loop in which a task gets as far as it can: no chain of wake-ups here is longer."""
@@ -161,3 +165,64 @@ class MemoryConnection:
         await self.settle()
         if self.state.tasks:
             await asyncio.wait(tuple(self.state.tasks), timeout=10)
+
+
+class Kitchen:
+    """Serves exchanges in the pipeline's place, and keeps what became of them: one end for each.
+
+    By itself it answers with the body, where ``slow`` not before ``resume`` is set; ``serve`` is what it does instead.
+    """
+
+    def __init__(self, serve: Callable[[Any], Any] | None = None, *, slow: bool = False) -> None:
+        self.exchanges: list[Any] = []
+        self.ends: list[str] = []
+        self.resume = asyncio.Event()
+        if not slow:
+            self.resume.set()
+        self._serve = serve or self._whole
+
+    async def handle(self, exchange: Any) -> None:
+        """See ``Pipeline.handle``."""
+        self.exchanges.append(exchange)
+        try:
+            await self._serve(exchange)
+            self.ends.append("served")
+        except HeadraceError as error:
+            self.ends.append(type(error).__name__)
+            if not exchange.gone:
+                await exchange.answer(error.http_status, (), error_body(error))
+        except asyncio.CancelledError:
+            self.ends.append("cancelled")
+            if not exchange.gone:
+                raise
+
+    async def _whole(self, exchange: Any) -> None:
+        body = await exchange.body()
+        await self.resume.wait()
+        await exchange.answer(200, ((b"a", b"b"),), body)
+
+
+async def streams(exchange: Any) -> None:
+    """Serves three pieces, and an empty one."""
+    await exchange.body()
+    await exchange.open(200, ())
+    for piece in (b"one", b"", b"two", b"three"):
+        await exchange.write(piece)
+    await exchange.close()
+
+
+async def refuses(exchange: Any) -> None:
+    """Serves an answer without a look at the body."""
+    await exchange.answer(401, (), b"no")
+
+
+async def site(scope: Any, receive: Any, send: Any) -> None:
+    """An application whose answer is the end of the path."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+    await send({"type": "http.response.body", "body": scope["path"][-4:].encode()})
+
+
+def statuses(client: MemoryConnection) -> list[int]:
+    """The status of each answer that the client got."""
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", client.received)]
