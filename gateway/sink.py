@@ -12,7 +12,7 @@ from gateway.errors import UpstreamInvalid
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
 from gateway.types import ChatRequest, Finish, Usage
-from gateway.wire.format import Format, StreamView, WholeView
+from gateway.wire.format import Estimate, Format, StreamView, WholeView, estimate_output
 
 _MOST_HELD_BYTES = 64 * 1024
 """An upstream that sends more than this without saying anything is shown to the client as it is."""
@@ -52,6 +52,7 @@ class ClientSink:
         headers: the headers of the answer.
         pace: told whom the answer waits for, so that the client's pace is never taken for the upstream's.
         bounds: what an upstream may send at most.
+        estimate: the usage of an answer that nobody counted.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ClientSink:
         headers: HeadersFor,
         pace: Pace,
         bounds: AnswerBounds,
+        estimate: Estimate = estimate_output,
     ) -> None:
         self.begun = False
         self.committed = False
@@ -76,6 +78,7 @@ class ClientSink:
         self._headers = headers
         self._pace = pace
         self._bounds = bounds
+        self._estimate = estimate
         self._stream: StreamView | None = None
         self._whole_view: WholeView | None = None
         self._whole: list[bytes] = []
@@ -101,7 +104,9 @@ class ClientSink:
             raise UpstreamInvalid(f"the backend sent {came} where {asked} was asked for")
         self.begun = True
         if streamed:
-            self._stream = self._wire.stream(self._request, max_event_bytes=self._bounds.max_event_bytes)
+            self._stream = self._wire.stream(
+                self._request, max_event_bytes=self._bounds.max_event_bytes, estimate=self._estimate
+            )
 
     async def push(self, data: bytes) -> None:
         """See ``Sink.push``."""

@@ -1,7 +1,7 @@
 """One attempt on one backend: its clock, its sink, its place in the fleet, and its line on the ledger."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from gateway.answer_headers import answer_headers
@@ -11,12 +11,11 @@ from gateway.fleet import Fleet, Flight
 from gateway.ports import Backend, Clock
 from gateway.route import Patience
 from gateway.sink import AnswerBounds, ClientSink
+from gateway.time_limit import TimeLimit
 from gateway.trace_context import child
 from gateway.types import Attempt, Call, Candidate, Context, Finish, Status, Usage
+from gateway.wire.format import estimate_output
 from gateway.wire.formats import FORMATS
-
-BYTES_PER_TOKEN = 4
-"""For usage that an upstream kept back; such counts are marked as estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class Trial:
         self._deadline_s = deadline_s
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
-        self._timer: asyncio.Timeout | None = None
+        self._limit: TimeLimit | None = None
         self._client_is_slow = False
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
         self._sink = ClientSink(
@@ -68,6 +67,7 @@ class Trial:
             headers=lambda usage: answer_headers(ctx, candidate, attempt=number, usage=usage),
             pace=self,
             bounds=bench.bounds,
+            estimate=self._estimated,
         )
 
     @property
@@ -97,7 +97,7 @@ class Trial:
     async def _send(self) -> Finish:
         call = Call(request=self._ctx.request, model=self._candidate.model, trace=self._trace)
         try:
-            async with asyncio.timeout_at(self._first_limit_s()) as self._timer:
+            async with TimeLimit(self._first_limit_s()) as self._limit:
                 return await self._backend.send(call, self._sink)
         except TimeoutError as error:
             if self._client_is_slow:
@@ -117,16 +117,16 @@ class Trial:
         if self._sink.first_token_s is not None:
             self._flight.first_token(self._sink.first_token_s)
         self._client_is_slow = True
-        self._reschedule(self._deadline_s)
+        self._move_limit(self._deadline_s)
 
     def waits_for_upstream(self) -> None:
         """See ``Pace``: the next piece must come before the idle limit."""
         self._client_is_slow = False
-        self._reschedule(min(self._deadline_s, asyncio.get_running_loop().time() + self._patience.idle_s))
+        self._move_limit(min(self._deadline_s, asyncio.get_running_loop().time() + self._patience.idle_s))
 
-    def _reschedule(self, when_s: float) -> None:
-        if self._timer is not None and not self._timer.expired():
-            self._timer.reschedule(when_s)
+    def _move_limit(self, due_s: float) -> None:
+        if self._limit is not None:
+            self._limit.move(due_s)
 
     def _silence(self) -> str:
         if asyncio.get_running_loop().time() >= self._deadline_s:
@@ -167,8 +167,10 @@ class Trial:
             return finish.usage
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
             return None
-        output_tokens = -(-self._sink.output_bytes // BYTES_PER_TOKEN)
-        return Usage(prompt_tokens=self._ctx.forecast.prompt_tokens, output_tokens=output_tokens, estimated=True)
+        return self._estimated(self._sink.output_bytes)
+
+    def _estimated(self, output_bytes: int) -> Usage:
+        return replace(estimate_output(output_bytes), prompt_tokens=self._ctx.forecast.prompt_tokens)
 
     def _cost_usd(self, usage: Usage | None) -> Decimal | None:
         if usage is None:

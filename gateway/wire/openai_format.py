@@ -9,8 +9,9 @@ from gateway.conversation import Prompt
 from gateway.errors import HeadraceError
 from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import openai_errors
-from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits
+from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, estimate_output
 from gateway.wire.json_body import edit
+from gateway.wire.openai_answer import StreamWriter
 from gateway.wire.openai_fields import Fields
 from gateway.wire.openai_stream import OpenAIStream
 from gateway.wire.openai_whole import OpenAIWhole
@@ -43,12 +44,20 @@ class OpenAIFormat:
         """See ``Format.whole``."""
         return OpenAIWhole()
 
-    def stream(self, request: ChatRequest, *, max_event_bytes: int = MAX_EVENT_BYTES) -> OpenAIStream:
+    def stream(
+        self, request: ChatRequest, *, max_event_bytes: int = MAX_EVENT_BYTES, estimate: Estimate = estimate_output
+    ) -> OpenAIStream:
         """See ``Format.stream``. Each prompt has ``n`` choices of its own."""
+
+        def uncounted(answer_id: str, model: str, created_unix_s: int, output_bytes: int) -> bytes:
+            writer = StreamWriter(self.operation, answer_id or request.arrival.id, model, created_unix_s)
+            return writer.usage(estimate(output_bytes))
+
         return OpenAIStream(
             choices=request.n * prompt_count(request.prompt),
             include_usage=request.include_usage,
             max_event_bytes=max_event_bytes,
+            uncounted=uncounted,
         )
 
     def error_body(self, error: HeadraceError) -> bytes:

@@ -5,6 +5,7 @@ inside text costs a parse and nothing else, for in JSON text a quotation mark is
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ from gateway.wire.redaction import redact
 from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.tool_calls import ToolCallRepair
 
+Uncounted = Callable[[str, str, int, int], bytes]
+
 _MATTERS = re.compile(rb'"(?:usage|finish_reason|tool_calls|error)"\s*:\s*[^n\s]')
 _FRAME_BYTES = len(b"data: \n\n")
 
@@ -33,6 +36,8 @@ class _Choice(msgspec.Struct):
 
 
 class _Chunk(msgspec.Struct):
+    id: Any = None
+    created: Any = None
     choices: list[_Choice] | None = None
     usage: Any = None
     error: Any = None
@@ -53,17 +58,22 @@ class OpenAIStream:
         choices: how many choices the client asked for.
         include_usage: whether the client asked for the usage event.
         max_event_bytes: the longest event that is let through.
+        uncounted: makes the usage event where the client asked for it and the upstream did not count, out of the
+            answer's id and model, when it was created, and the bytes of its text.
     """
 
     __slots__ = (
         "_began",
         "_choices",
+        "_created_unix_s",
         "_envelope_bytes",
         "_finished",
+        "_id",
         "_include_usage",
         "_max_event_bytes",
         "_parser",
         "_tool_calls",
+        "_uncounted",
         "_usage_chunk",
         "done",
         "error",
@@ -74,7 +84,9 @@ class OpenAIStream:
         "visible",
     )
 
-    def __init__(self, *, choices: int, include_usage: bool, max_event_bytes: int) -> None:
+    def __init__(
+        self, *, choices: int, include_usage: bool, max_event_bytes: int, uncounted: Uncounted | None = None
+    ) -> None:
         self.usage: Usage | None = None
         self.finish_reason = ""
         self.model = ""
@@ -85,6 +97,9 @@ class OpenAIStream:
         self._choices = choices
         self._include_usage = include_usage
         self._max_event_bytes = max_event_bytes
+        self._uncounted = uncounted
+        self._id = ""
+        self._created_unix_s = 0
         self._parser = SseParser(max_event_bytes)
         self._tool_calls = ToolCallRepair()
         self._finished: set[int] = set()
@@ -151,9 +166,9 @@ class OpenAIStream:
             raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
         if chunk.error:
             return self._fail(data)
-        self._began = True
-        if not self.model and isinstance(chunk.model, str):
-            self.model = chunk.model
+        if not self._began:
+            self._began = True
+            self._open(chunk)
         text_bytes = sum(self._look(choice) for choice in chunk.choices or ())
         if text_bytes:
             self.output_bytes += text_bytes
@@ -161,6 +176,12 @@ class OpenAIStream:
         repaired = self._with_tool_calls_repaired(chunk, data)
         usage = read_usage(chunk.usage)
         return frame(repaired) if usage is None else self._without_usage(repaired, usage, bool(chunk.choices))
+
+    def _open(self, chunk: _Chunk) -> None:
+        """Takes note of the envelope, which all chunks share."""
+        self.model = chunk.model if isinstance(chunk.model, str) else ""
+        self._id = chunk.id if isinstance(chunk.id, str) else ""
+        self._created_unix_s = chunk.created if type(chunk.created) is int else 0
 
     def _look(self, choice: _Choice) -> int:
         """Takes note of one choice; returns the length of what it shows."""
@@ -198,11 +219,16 @@ class OpenAIStream:
         return frame(edit(fields, {"usage": None})) if has_choices else b""
 
     def _finish(self) -> bytes:
-        """The usage event, if the client asked for it and the upstream counted, and the end mark."""
+        """The usage event, if the client asked for it, and the end mark."""
         self.done = True
         if self._usage_chunk is None:
-            return DONE
+            return self._estimated() + DONE
         return frame(edit(self._usage_chunk, {"choices": b"[]"})) + DONE
+
+    def _estimated(self) -> bytes:
+        if self._uncounted is None or not self._include_usage or not self._began:
+            return b""
+        return self._uncounted(self._id, self.model, self._created_unix_s, self.output_bytes)
 
     def _fail(self, data: bytes) -> bytes:
         message, kind, code, param = read_error(data)

@@ -96,6 +96,23 @@ def test_usage_is_counted_always_and_shown_if_asked_for(
     assert COUNTS == look.usage
 
 
+def test_usage_that_nobody_counted_is_estimated_for_who_asked(
+    wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+) -> None:
+    """The event has the answer's own envelope; the meter is left to say that the counts are no upstream's."""
+    answer = writer.text(0, TEXT) + writer.finish(0, "stop")
+    look = wire.stream(
+        read(stream=True, stream_options={"include_usage": True}),
+        estimate=lambda output_bytes: Usage(prompt_tokens=5, output_tokens=output_bytes),
+    )
+    out = look.feed(answer) + look.end()
+    counted = Usage(prompt_tokens=5, output_tokens=look.output_bytes)
+    assert answer + writer.usage(counted) + writer.done() == out
+    assert (True, None) == (look.output_bytes >= len(TEXT), look.usage)
+    silent = wire.stream(read(stream=True))
+    assert answer + writer.done() == silent.feed(answer) + silent.end()
+
+
 @pytest.mark.parametrize("options", [{}, {"stream_options": None}, {"stream_options": {}}])
 def test_a_stream_without_options_asks_the_upstream_for_usage(
     options: dict[str, Any], wire: Format, read: Callable[..., ChatRequest]

@@ -1,0 +1,105 @@
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from gateway.time_limit import TimeLimit
+
+
+class ClockedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is moved by hand: its timers ring when the test says what time it is."""
+
+    now_s = 1000.0
+
+    def time(self) -> float:
+        """What the test says."""
+        return self.now_s
+
+
+def on_a_clocked_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """Runs the test on such a loop."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=ClockedLoop) as runner:
+            runner.run(test())
+
+    return run
+
+
+async def _until(now_s: float) -> None:
+    """Lets it be ``now_s``, and the loop notice."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ClockedLoop)
+    loop.now_s = now_s
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+async def _guarded(limit: TimeLimit, released: asyncio.Event) -> str:
+    try:
+        async with limit:
+            await released.wait()
+    except TimeoutError:
+        return "late"
+    return "in time"
+
+
+@on_a_clocked_loop
+async def test_a_block_that_outlives_its_limit_ends_with_a_timeout() -> None:
+    """The task goes on after it as if nothing had been cancelled."""
+    task = asyncio.create_task(_guarded(TimeLimit(1010.0), asyncio.Event()))
+    await _until(1009.9)
+    assert not task.done()
+    await _until(1010.1)
+    assert ("late", 0) == (await task, task.cancelling())
+
+
+@on_a_clocked_loop
+async def test_a_limit_that_moves_away_is_found_out_when_its_timer_rings() -> None:
+    """Moving it sets no timer; the old one rings, sees that there is time, and is set once more."""
+    limit = TimeLimit(1010.0)
+    task = asyncio.create_task(_guarded(limit, asyncio.Event()))
+    await _until(1005.0)
+    limit.move(1015.0)
+    limit.move(1020.0)
+    await _until(1019.0)
+    assert not task.done()
+    await _until(1020.1)
+    assert "late" == await task
+
+
+@on_a_clocked_loop
+async def test_a_limit_can_move_closer() -> None:
+    """What had until the deadline may get less time than that."""
+    limit = TimeLimit(1900.0)
+    task = asyncio.create_task(_guarded(limit, asyncio.Event()))
+    await _until(1001.0)
+    limit.move(1002.0)
+    await _until(1002.1)
+    assert "late" == await task
+
+
+@on_a_clocked_loop
+async def test_a_block_that_ends_in_time_leaves_no_timer() -> None:
+    """Nothing rings later."""
+    released = asyncio.Event()
+    limit = TimeLimit(1010.0)
+    task = asyncio.create_task(_guarded(limit, released))
+    await _until(1001.0)
+    released.set()
+    assert "in time" == await task
+    await _until(1011.0)
+    assert (False, 0) == (limit.expired, task.cancelling())
+
+
+@on_a_clocked_loop
+async def test_somebody_elses_cancellation_stays_a_cancellation() -> None:
+    """Also where the limit is passed in the same moment."""
+    task = asyncio.create_task(_guarded(TimeLimit(1010.0), asyncio.Event()))
+    await _until(1001.0)
+    task.cancel()
+    asyncio.get_running_loop().now_s = 1010.1
+    with pytest.raises(asyncio.CancelledError):
+        await task
