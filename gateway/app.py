@@ -60,7 +60,8 @@ class Gateway:
         self._rows = _open_rows(settings)
         self._metrics = Metrics(_label_names(world), self._live())
         spans = open_spans(settings.otel_variables())
-        sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, AccessLog()) if sink is not None]
+        lines = AccessLog() if settings.access_log else None
+        sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)
         self.pipeline = Pipeline(
             self._rules(world),

@@ -59,6 +59,8 @@ class Settings(BaseSettings):
     """How long running answers may go on after SIGTERM."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    access_log: bool = False
+    """A log line for each request; the ledger has a row for it anyway."""
     log_format: Literal["text", "json"] = "text"
 
     def secret(self, name: str) -> str | None:

@@ -11,17 +11,23 @@ from gateway.types import ChatRequest, Forecast, LedgerEntry, Status
 _CUT_SHORT = "length"
 _MODELS = 512
 _WINDOW = 256
+_FEW = 32
 _ROUNDING = 1e-9
 
 
 class _Answers:
-    """The last lengths of one model's answers, and their quantiles, reckoned as one is added: off the request path."""
+    """The last lengths of one model's answers, and their quantiles.
 
-    __slots__ = ("_latest", "_sorted", "p50", "p90")
+    Those are reckoned anew with each answer while there are few, with every eighth of a full window: one more answer
+    among many moves them little.
+    """
+
+    __slots__ = ("_added", "_latest", "_sorted", "p50", "p90")
 
     def __init__(self) -> None:
         self._latest: deque[tuple[int, bool]] = deque()
         self._sorted: list[tuple[int, bool]] = []
+        self._added = 0
         self.p50 = 0
         self.p90 = 0
 
@@ -35,7 +41,10 @@ class _Answers:
         answer = (tokens, cut_short)
         self._latest.append(answer)
         insort(self._sorted, answer)
-        self.p50, self.p90 = _quantiles(self._sorted)
+        self._added += 1
+        if self._added * _FEW >= len(self._sorted):
+            self._added = 0
+            self.p50, self.p90 = _quantiles(self._sorted)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,10 @@ async def test_the_log_at_its_most_talkative_tells_no_secret_and_cannot_be_forge
     async with serve(_quote_the_key) as upstream:
         backend = {"use": "openai_compatible", "base_url": upstream.url, "api_key_env": "PROVIDER_KEY"}
         served = await start_process(
-            {"backends": {"up": backend}}, PROVIDER_KEY=PROVIDER_KEY, HEADRACE_LOG_LEVEL="debug"
+            {"backends": {"up": backend}},
+            PROVIDER_KEY=PROVIDER_KEY,
+            HEADRACE_LOG_LEVEL="debug",
+            HEADRACE_ACCESS_LOG="true",
         )
         client = await served.connect()
         for status in (400, 401, 429, 500):
