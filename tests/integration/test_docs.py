@@ -49,6 +49,7 @@ def blocks() -> list[Block]:
 
 
 BLOCKS = blocks()
+RUN_HERE = {"sh", "python", "yaml", "text", "console"}
 README_POLICY = next(block.text for block in BLOCKS if block.page.name == "README.md" and block.language == "yaml")
 REQUEST = {
     "model": "smollm2-135m-instruct",
@@ -137,7 +138,7 @@ def _of(*languages: str) -> list[object]:
 
 def test_every_block_is_of_a_language_that_is_run_here() -> None:
     """A block that no test runs would go stale in silence."""
-    assert set() == {str(block) for block in BLOCKS if block.language not in {"sh", "python", "yaml", "text"}}
+    assert set() == {str(block) for block in BLOCKS if block.language not in RUN_HERE}
 
 
 def test_every_link_to_a_file_leads_somewhere() -> None:
@@ -191,6 +192,17 @@ def test_python_runs(block: Block, stage: Stage) -> None:
     done = stage.run([sys.executable, "-W", "error", "-c", source])
     assert done.returncode == 0, done.stderr
     assert ("print(" in source) == (done.stdout != "")
+
+
+@pytest.mark.parametrize("block", _of("console"))
+def test_a_benchmark_is_there_and_takes_what_the_page_gives_it(block: Block) -> None:
+    """Figures take minutes and are not made here; their commands are those of today."""
+    for line in block.text.strip().split("\n"):
+        script, *arguments = shlex.split(line.removeprefix("$ python "), comments=True)
+        done = subprocess.run(
+            [sys.executable, str(ROOT / script), "--help"], capture_output=True, text=True, check=True
+        )
+        assert [] == [argument for argument in arguments if argument not in done.stdout]
 
 
 @pytest.mark.model
