@@ -146,6 +146,7 @@ class ServerExchange:
         self._complete = True
         if self._rest is not None and not self._rest.done():
             self._rest.set_result(None)
+            self._connection.deadline.clear()
 
     def fail(self, fault: HeadraceError) -> None:
         """There will be no body: ``body`` raises the fault."""
@@ -154,6 +155,7 @@ class ServerExchange:
         self._pieces.clear()
         if self._rest is not None and not self._rest.done():
             self._rest.set_exception(fault)
+            self._connection.deadline.clear()
 
     def expire(self) -> bool:
         """Whether the body was waited for; it is no longer."""
@@ -208,9 +210,11 @@ class ServerExchange:
         connection.flow.resume_reading()
         try:
             await self._rest
-        finally:
-            self._inflater = self._rest = None
+        except asyncio.CancelledError:
             connection.deadline.clear()
+            raise
+        finally:  # the deadline may be the next request's by now
+            self._inflater = self._rest = None
 
     def _head(self, status: int, headers: RawHeaders, framing: bytes) -> bytes:
         self.started = True

@@ -53,6 +53,7 @@ class StrictProtocol(RequestReader):
         super().__init__(config, server_state, app_state, _loop)
         self.active: Any = None
         self._refusal: HeadraceError | None = None
+        self._parted = False
 
     # ---- the connection ---------------------------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class StrictProtocol(RequestReader):
 
         Closing with bytes unread would reset the connection, and with it take away the answer that was not read yet.
         """
-        self.deaf = True
+        self.deaf = self._parted = True
         if self.stage is Stage.BETWEEN or not self.transport.can_write_eof():
             self.close()
         else:
@@ -140,7 +141,7 @@ class StrictProtocol(RequestReader):
         """An answer is out: the next one's turn, or time to wait for a request."""
         self.active = None
         self.server_state.total_requests += 1
-        if self.transport.is_closing() or (self.deaf and self._refusal is None):
+        if self._parted or self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:

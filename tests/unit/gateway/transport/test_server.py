@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from gateway.errors import ClientGone
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
@@ -95,6 +97,20 @@ async def test_an_error_waits_for_the_answers_before_it() -> None:
     kitchen.resume.set()
     await client.settle()
     assert [200, 400] == statuses(client)
+    assert client.over
+
+
+@pytest.mark.parametrize("rest", [b"\r\n", b"host: h\r\ntransfer-encoding: chunked\r\n\r\nnonsense"])
+async def test_a_faulty_request_waits_for_its_turn(rest: bytes) -> None:
+    """A request that is at fault in its head or body is served its error after the answer before it."""
+    kitchen = Kitchen(slow=True)
+    client = _client(kitchen)
+    await client.send(REQUEST + b"POST /v1/completions HTTP/1.1\r\n" + rest)
+    assert b"" == client.received
+    kitchen.resume.set()
+    await client.settle()
+    assert [200, 400] == statuses(client)
+    assert ["served", "InvalidRequest"] == kitchen.ends
     assert client.over
 
 

@@ -81,6 +81,16 @@ async def test_slow_heads_and_bodies() -> None:
     assert slow_body.over
 
 
+async def test_a_slow_head_behind_a_slow_body() -> None:
+    """The end of a body and the beginning of the next head in one read: the head has its own time, and no more."""
+    client = _client(Kitchen())
+    await client.send(REQUEST[:-1], REQUEST[-1:] + HEAD)
+    assert [200] == statuses(client)
+    client.loop.advance(LIMITS.head_timeout_s)
+    assert [200, 408] == statuses(client)
+    assert client.over
+
+
 @pytest.mark.parametrize("sent", [b"", b"\r\n\r\n", REQUEST, b"GET /site HTTP/1.1\r\nhost: h\r\n\r\n"])
 async def test_idle_connections_are_closed(sent: bytes) -> None:
     """A connection on which nothing is asked is closed when its time is over, not before."""
