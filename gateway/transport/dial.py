@@ -5,7 +5,7 @@ import socket
 import ssl
 from collections import deque
 from itertools import chain, zip_longest
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from gateway.transport.address import Address
 
@@ -39,13 +39,40 @@ async def dial(address: Address, tls: ssl.SSLContext | None, protocol: Protocol)
     loop = asyncio.get_running_loop()
     sock = await _first_to_connect(await _resolve(address.host, address.port))
     try:
-        await loop.create_connection(
-            lambda: protocol, sock=sock, ssl=tls, server_hostname=address.host.removesuffix(".") if tls else None
-        )
+        first = protocol if tls is None else _Unsecured()
+        transport, _ = await loop.create_connection(lambda: first, sock=sock)
     except BaseException:
         sock.close()
         raise
+    if tls is not None:
+        await _shake_hands(transport, protocol, tls, address.host.removesuffix("."))
     return protocol
+
+
+class _Unsecured(asyncio.Protocol):
+    """A connection before its handshake, in which we speak first."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:  # noqa: ARG002  # asyncio's signature
+        self._transport.abort()
+
+
+async def _shake_hands(
+    transport: asyncio.Transport, protocol: asyncio.Protocol, tls: ssl.SSLContext, server_name: str
+) -> None:
+    """Does by hand what ``create_connection(ssl=...)`` does, which forgets its socket when it is cancelled early."""
+    if transport.is_closing():
+        raise ssl.SSLError("the server speaks first, or has left")
+    try:
+        secured = await asyncio.get_running_loop().start_tls(transport, protocol, tls, server_hostname=server_name)
+    except BaseException:
+        transport.abort()
+        raise
+    if secured is None or transport.is_closing():  # lost since the handshake
+        raise ConnectionResetError
+    protocol.connection_made(secured)
 
 
 def reason(error: OSError) -> str:

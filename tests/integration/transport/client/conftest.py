@@ -139,16 +139,17 @@ def meet(origin: Callable[..., Origin]) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def met(
-        serve: Serve, *, server_tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", **fields: Any
+        serve: Serve, *, server_tls: ssl.SSLContext | None = None, at: str = "", **fields: Any
     ) -> AsyncIterator[tuple[PooledConnections, Listener]]:
+        at = at or ("https://127.0.0.1" if server_tls else "http://127.0.0.1")
         async with _listen(serve, server_tls) as listener:
-            base_url = f"{'https' if server_tls else 'http'}://{host}:{listener.port}/v1"
-            connections = open_connections(origin(**{"base_url": base_url, **fields}))
+            connections = open_connections(origin(base_url=f"{at}:{listener.port}/v1", **fields))
             try:
                 yield connections, listener
             finally:
                 await connections.close()
             assert (0, 0) == (connections.open, connections.idle)
+            await listener.until(lambda it: it.open == 0)
 
     return met
 
@@ -189,7 +190,8 @@ def say() -> Callable[..., Serve]:
                     await sock.send(data)
                 if close:
                     sock.writer.write_eof()
-                    return await sock.until_closed()
+                    await sock.until_closed()
+                    break
 
         return serve
 

@@ -201,7 +201,7 @@ async def test_an_answer_that_breaks_off(meet: Meet, say: Any, answer: bytes, ca
         assert (came, 0, 1) == (got, connections.idle, listener.seen)
 
 
-async def test_an_answer_without_a_length_that_is_reset(meet: Meet, say: Any) -> None:
+async def test_an_answer_without_a_length_that_is_reset(meet: Meet) -> None:
     """A reset is no end, not even where only the end of the connection could be one."""
 
     async def serve(sock: Any) -> None:
@@ -329,11 +329,15 @@ async def test_an_answer_left_before_its_end_closes_the_connection(meet: Meet, s
     async with meet(say(CHUNKED + b"4\r\nhalf\r\n")) as (connections, listener):
         for number in (1, 2):
             with pytest.raises(UpstreamError, match="judged"):
-                async with connections.post("/x", b"{}", headers={}) as answer:
-                    await answer.piece()
-                    raise UpstreamError("judged")
+                await _leave_early(connections)
             await listener.until(lambda it: it.open == 0)
             assert (number, 0) == (listener.seen, connections.open)
+
+
+async def _leave_early(connections: Any) -> None:
+    async with connections.post("/x", b"{}", headers={}) as answer:
+        await answer.piece()
+        raise UpstreamError("judged")
 
 
 async def test_an_answer_that_is_all_there_need_not_be_taken(meet: Meet, say: Any, post: Any) -> None:
@@ -377,8 +381,8 @@ async def test_an_answer_is_read_inside_its_block_and_by_one(meet: Meet, say: An
     ],
 )
 async def test_what_would_break_a_head_is_not_sent(meet: Meet, say: Any, path: str, headers: dict[str, str]) -> None:
-    """A path or header that could end a line, or say otherwise how long the body is, is refused before anything goes."""
+    """A path or header that could end a line, or say how long the body is, is refused before anything goes out."""
     async with meet(say(OK)) as (connections, listener):
-        with pytest.raises(ValueError, match="path|header|written by"):
+        with pytest.raises(ValueError, match=r"path|header|written by"):
             connections.post(path, b"{}", headers=headers)
         assert 0 == listener.seen
