@@ -1,16 +1,12 @@
-"""What goes wrong over HTTP, mapped once: by the type of the exception, and by the status of the answer.
+"""What an upstream refuses, mapped once: by the status of its answer.
 
-Words for people never name a host, a URL or a key: of a broken connection the type is told, of an upstream's own error
-its message, redacted and bounded.
+Words for people never name a host, a URL or a key: of an upstream's own error its message is told, redacted and
+bounded.
 """
 
-import socket
-import ssl
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-
-import httpx
 
 from gateway.errors import (
     UpstreamError,
@@ -22,6 +18,7 @@ from gateway.errors import (
     UpstreamUnauthorised,
     UpstreamUnreachable,
 )
+from gateway.ports import UpstreamAnswer
 from gateway.wire.openai_errors import read_error
 from gateway.wire.redaction import redact
 
@@ -35,54 +32,6 @@ class UpstreamNotFound(UpstreamFailed):
 
     code = "upstream_not_found"
     blames_backend = False
-
-
-class ConnectionsBusy(UpstreamUnreachable):
-    """All of our own connections to the backend are in use: ``max_connections`` is the limit, not the backend."""
-
-    code = "upstream_connections_busy"
-    blames_backend = False
-
-
-_BY_TYPE: tuple[tuple[type[httpx.TransportError], type[UpstreamError], str], ...] = (
-    (httpx.ConnectTimeout, UpstreamTimeout, "the upstream took too long to connect"),
-    (httpx.TimeoutException, UpstreamTimeout, "the upstream took too long"),
-    (httpx.ConnectError, UpstreamUnreachable, "no connection to the upstream"),
-    (httpx.ProxyError, UpstreamUnreachable, "the proxy gave no connection to the upstream"),
-    (httpx.ProtocolError, UpstreamUnreachable, "the upstream closed or broke the connection without an answer"),
-    (httpx.TransportError, UpstreamUnreachable, "the connection to the upstream broke without an answer"),
-)
-"""The first row that fits: the most specific types come first, and the last fits all."""
-
-_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
-    (socket.gaierror, "its name does not resolve"),
-    (ssl.SSLCertVerificationError, "its certificate is not trusted"),
-    (ssl.SSLError, "TLS failed"),
-    (ConnectionRefusedError, "connection refused"),
-    (ConnectionResetError, "connection reset"),
-    (OSError, "network error"),
-)
-
-
-def from_transport(error: httpx.TransportError) -> UpstreamError:
-    """The error of our tree for a connection that gave no answer."""
-    for foreign, ours, words in _BY_TYPE:
-        if isinstance(error, foreign):
-            reason = _reason(error)
-            return ours(f"{words}: {reason}" if reason else words)
-    raise AssertionError(error)  # the last row fits every TransportError
-
-
-def _reason(error: BaseException) -> str:
-    """The most telling cause in the chain, by type: its text may name hosts."""
-    chain = tuple(_chain(error))
-    return next((words for cause, words in _CAUSES if any(isinstance(link, cause) for link in chain)), "")
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def without_secrets(error: UpstreamError, secrets: Collection[str]) -> UpstreamError:
@@ -105,6 +54,21 @@ class Refusal:
     status: int
     body: bytes
     retry_after_s: float | None
+
+
+REFUSAL_BYTES = 64 * 1024
+"""So much of an error's body is read; a message is in the first lines or nowhere."""
+
+
+async def refusal_body(answer: UpstreamAnswer) -> bytes:
+    """The beginning of an error's body, or what came of it before the connection broke."""
+    body = bytearray()
+    try:
+        while len(body) < REFUSAL_BYTES and (piece := await answer.piece()):
+            body += piece
+    except UpstreamError:
+        return bytes(body)  # the status has come, and says more than the break
+    return bytes(body[:REFUSAL_BYTES])
 
 
 _BY_STATUS: Mapping[int, type[UpstreamError]] = {

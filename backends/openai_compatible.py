@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from http import HTTPStatus
+from typing import Literal
 
-import httpx
-
+from backends._base_url import check_base_url
 from backends._headers import HeaderValue, check_headers, resolve_headers
-from backends._http import Refusal, from_refusal, from_transport, hide_secrets
-from backends._link import Link, checked_url, refusal_body
+from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.ports import BackendFacts, Clock, Sink, Surroundings
+from gateway.ports import BackendFacts, Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
 from gateway.wire.formats import FORMATS
@@ -26,7 +26,7 @@ class _Open:
     """What ``start`` opens and ``close`` gives back."""
 
     name: str = ""
-    link: Link | None = None
+    connections: Connections | None = None
     clock: Clock | None = None
     secrets: frozenset[str] = frozenset()
 
@@ -72,6 +72,10 @@ class OpenAICompatible:
         max_connections: At most so many at once.
         verify: Certificates to trust: ``true`` for the usual ones, a path to a file of CA certificates, ``false`` for
             none at all, which lets anybody on the way read the key.
+        client_certificate: A PEM file with the certificate that this server wants of its clients.
+        client_key: A PEM file with its key; empty where it stands in the same file.
+        transport: ``own`` for the gateway's pooled connections, ``httpx`` for an upstream behind a proxy; ``auto``
+            takes httpx where the environment (``HTTPS_PROXY``, ``NO_PROXY``...) names one for this address.
         propagate_trace: Whether to send W3C trace context. Off: trace ids are not for third parties.
         max_answer_bytes: Of an answer that is not streamed.
         max_retry_after_s: The longest ``Retry-After`` that is believed.
@@ -88,6 +92,9 @@ class OpenAICompatible:
     keep_alive_s: float = 4.0
     max_connections: int = 1000
     verify: bool | str = True
+    client_certificate: str = ""
+    client_key: str = ""
+    transport: Literal["auto", "own", "httpx"] = "auto"
     propagate_trace: bool = False
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
@@ -102,7 +109,7 @@ class OpenAICompatible:
         check_headers(self.headers)
         if self._key_env and "authorization" in {name.lower() for name in self.headers}:
             raise ValueError("`headers`: `authorization` is already made from `api_key_env`")
-        checked_url(self._address)
+        check_base_url(self._address)
         listed(self.models)
 
     async def start(self, name: str, world: Surroundings) -> None:
@@ -113,23 +120,23 @@ class OpenAICompatible:
         """
         headers, secrets = resolve_headers(self.headers, api_key_env=self._key_env, secret=world.secret)
         self._open.name, self._open.clock, self._open.secrets = name, world.clock, secrets
-        self._open.link = Link(
-            base_url=checked_url(self._address),
+        origin = Origin(
+            base_url=self._address,
             headers=headers,
             connect_timeout_s=self.connect_timeout_s,
             keep_alive_s=self.keep_alive_s,
             max_connections=self.max_connections,
             verify=self.verify,
+            client_certificate=self.client_certificate,
+            client_key=self.client_key,
         )
+        through_httpx = self.transport == "httpx" or (self.transport == "auto" and world.behind_proxy(self._address))
+        self._open.connections = _httpx(origin) if through_httpx else world.connect(origin)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
         try:
             return await self._send(call, sink)
-        except httpx.TransportError as error:
-            ours = from_transport(error)
-            ours.backend = self._open.name
-            raise ours from error
         except UpstreamError as error:
             error.backend = error.backend or self._open.name
             hide_secrets(error, self._open.secrets)
@@ -141,45 +148,47 @@ class OpenAICompatible:
 
     async def close(self) -> None:
         """See ``Backend.close``."""
-        if self._open.link is not None:
-            await self._open.link.close()
-            self._open.link = None
+        if self._open.connections is not None:
+            await self._open.connections.close()
+            self._open.connections = None
 
     async def _send(self, call: Call, sink: Sink) -> Finish:
-        link, operation = self._open.link, call.request.arrival.operation
-        if link is None:
+        connections, operation = self._open.connections, call.request.arrival.operation
+        if connections is None:
             raise UpstreamUnreachable("the backend is closed")
         asked_stream = call.request.stream
         body = FORMATS[operation].upstream_body(call.request, call.model)
-        headers = headers_for(call.trace) if self.propagate_trace else {}
-        async with link.post(_PATHS[operation], body, streamed=asked_stream, headers=headers) as response:
-            if not response.is_success:
-                raise await self._refusal(response)
-            streamed = _is_stream(response, asked=asked_stream)
+        headers = {"accept": "text/event-stream" if asked_stream else "application/json"}
+        if self.propagate_trace:
+            headers |= headers_for(call.trace)
+        async with connections.post(_PATHS[operation], body, headers=headers) as answer:
+            if not HTTPStatus(200) <= answer.status < HTTPStatus(300):
+                raise await self._refusal(answer)
+            streamed = _is_stream(answer, asked=asked_stream)
             sink.begin(streamed=streamed)
             try:
-                await self._pour(response, sink, limit_bytes=None if streamed else self.max_answer_bytes)
-            except httpx.TransportError as error:
+                await self._pour(answer, sink, limit_bytes=None if streamed else self.max_answer_bytes)
+            except UpstreamUnreachable as error:
                 if not streamed:
                     raise UpstreamTruncated("the connection broke in the middle of the answer") from error
                 # Of a stream the sink knows whether its end had come before the break; where not, it raises.
         return await sink.end()
 
-    async def _pour(self, response: httpx.Response, sink: Sink, *, limit_bytes: int | None) -> None:
+    async def _pour(self, answer: UpstreamAnswer, sink: Sink, *, limit_bytes: int | None) -> None:
         taken_bytes = 0
-        async for piece in response.aiter_raw():
+        while piece := await answer.piece():
             taken_bytes += len(piece)
             if limit_bytes is not None and taken_bytes > limit_bytes:
                 raise UpstreamInvalid(f"the answer is longer than {limit_bytes} bytes")
             await sink.push(piece)
 
-    async def _refusal(self, response: httpx.Response) -> UpstreamError:
+    async def _refusal(self, answer: UpstreamAnswer) -> UpstreamError:
         clock = self._open.clock
         refusal = Refusal(
-            status=response.status_code,
-            body=await refusal_body(response),
+            status=answer.status,
+            body=await refusal_body(answer),
             retry_after_s=read_retry_after(
-                response.headers.get_list("retry-after"),
+                [value for name, value in answer.headers if name == "retry-after"],
                 now_unix_s=clock.unix_s() if clock else 0.0,
                 cap_s=self.max_retry_after_s,
             ),
@@ -192,10 +201,7 @@ class OpenAICompatible:
 
     @cached_property
     def _address(self) -> str:
-        address = self.base_url or (self._preset.base_url if self._preset else "")
-        if not address:
-            raise ValueError("`base_url` or `preset` must be given")
-        return address
+        return (self.base_url or (self._preset.base_url if self._preset else "")).rstrip("/")
 
     @cached_property
     def _key_env(self) -> str:
@@ -211,16 +217,22 @@ class OpenAICompatible:
         )
 
 
-def _is_stream(response: httpx.Response, *, asked: bool) -> bool:
+def _httpx(origin: Origin) -> Connections:
+    from backends._httpx_connections import HttpxConnections  # noqa: PLC0415  # a second's import, where it is wanted
+
+    return HttpxConnections(origin)
+
+
+def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
     """Whether the answer is a stream, by what it says of itself; as asked where it says nothing.
 
     Raises:
         UpstreamInvalid: it is neither a stream of events nor JSON, or is compressed though we asked for plain bytes.
     """
-    coding = response.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in {"", "identity"}:
+    headers = dict(answer.headers)
+    if headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
         raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/event-stream":
         return True
     if kind == "application/json" or kind.endswith("+json"):

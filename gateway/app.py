@@ -28,6 +28,7 @@ from gateway.site import Front, Outlook, Readiness, build_site
 from gateway.stores.memory import MemoryShared
 from gateway.stores.sql import SqlLedger
 from gateway.telemetry import open_spans
+from gateway.transport.client import open_connections
 from gateway.trial import Bench
 from gateway.wire.format import BodyLimits
 from gateway.world import World, build_world
@@ -156,7 +157,13 @@ class Gateway:
         return Rules(world, Door(world.keys, max_header_bytes=self._settings.max_header_bytes, clock=self._clock))
 
     def _surroundings(self) -> Surroundings:
-        return Surroundings(clock=self._clock, secret=self._settings.secret, model_dir=self._settings.model_dir)
+        return Surroundings(
+            clock=self._clock,
+            secret=self._settings.secret,
+            connect=open_connections,
+            behind_proxy=self._settings.behind_proxy,
+            model_dir=self._settings.model_dir,
+        )
 
     def _front(self) -> ASGIApp:
         @asynccontextmanager

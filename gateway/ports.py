@@ -280,11 +280,14 @@ class Connections(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a backend may use of the world: the clock, secrets by their name, and where models lie.
+    """What a backend may use of the world: the clock, secrets by their name, connections, and where models lie.
 
-    ``secret`` answers the value of an environment variable that the policy file names, or ``None``.
+    ``secret`` answers the value of an environment variable that the policy file names, or ``None``; ``connect`` opens
+    the gateway's own connections; ``behind_proxy`` tells whether the environment has a proxy for an address.
     """
 
     clock: Clock
     secret: Callable[[str], str | None]
+    connect: Callable[[Origin], Connections]
+    behind_proxy: Callable[[str], bool]
     model_dir: Path

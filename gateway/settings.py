@@ -3,10 +3,13 @@
 The platform team's side is the policy file; it names secrets by their environment variable and never holds one.
 """
 
+import ipaddress
 import os
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -68,6 +71,19 @@ class Settings(BaseSettings):
         return os.environ.get(name) or None
 
     @staticmethod
+    def behind_proxy(url: str) -> bool:
+        """Whether the usual variables (``HTTPS_PROXY``, ``NO_PROXY``...) name a proxy for ``url``.
+
+        Loopback addresses are never behind one: it would look for them at its own place.
+        """
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        proxies = urllib.request.getproxies_environment()
+        if not (proxies.get(parts.scheme) or proxies.get("all")) or _is_loopback(host):
+            return False
+        return not urllib.request.proxy_bypass(host)
+
+    @staticmethod
     def otel_variables() -> dict[str, str]:
         """OpenTelemetry's own variables, which keep the names that its specification gives them."""
         return {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
@@ -96,6 +112,13 @@ def read_settings(**overrides: object) -> Settings:
         first = error.errors(include_input=False, include_url=False)[0]
         name = PREFIX + str(first["loc"][0]).upper()
         raise ConfigurationError(f"{name}: {first['msg']}") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _is_known(name: str) -> bool:

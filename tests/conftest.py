@@ -10,6 +10,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.ports import Surroundings
+from gateway.transport.client import open_connections
 from gateway.types import Arrival, Call, ChatRequest, Finish, Operation, TraceContext
 from gateway.wire.format import Format, StreamView, WholeView
 
@@ -130,7 +131,13 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Surr
     no_models = tmp_path_factory.mktemp("no_models")
 
     def make(*, clock: HandClock | None = None, model_dir: Path = no_models, **secrets: str) -> Surroundings:
-        return Surroundings(clock=clock or SystemClock(), secret=secrets.get, model_dir=model_dir)
+        return Surroundings(
+            clock=clock or SystemClock(),
+            secret=secrets.get,
+            connect=open_connections,
+            behind_proxy=lambda _: False,
+            model_dir=model_dir,
+        )
 
     return make
 

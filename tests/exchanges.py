@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -221,7 +220,7 @@ def make_world() -> Callable[..., World]:
 
 
 @pytest.fixture
-def open_house(tmp_path: Path, make_world: Callable[..., World]) -> Callable[..., Any]:
+def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[..., World]) -> Callable[..., Any]:
     """Opens a pipeline over the text of a policy file, its backends started, on a clock that the test turns."""
 
     @asynccontextmanager
@@ -240,7 +239,7 @@ def open_house(tmp_path: Path, make_world: Callable[..., World]) -> Callable[...
             limits=BodyLimits(),
         )
         for name, backend in world.backends.items():
-            await backend.start(name, Surroundings(clock=clock, secret={}.get, model_dir=tmp_path))
+            await backend.start(name, surroundings(clock=clock))
         yield House(pipeline=pipeline, world=world, fleet=fleet, keeper=keeper)
         await asyncio.wait_for(pipeline.drain(0), 10 * SECOND_S)
         for backend in world.backends.values():

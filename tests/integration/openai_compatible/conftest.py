@@ -34,8 +34,8 @@ async def _respond(request: Any, conversation: Any) -> None:
         await conversation.answer(b"".join(_answer(request).halves()))
 
 
-@pytest.fixture
-def connect(serve: Any, surroundings: Any) -> Callable[..., Any]:
+@pytest.fixture(params=["own", "httpx"])
+def connect(request: pytest.FixtureRequest, serve: Any, surroundings: Any) -> Callable[..., Any]:
     """Opens an upstream that answers as told, and a backend that speaks with it."""
 
     @asynccontextmanager
@@ -43,6 +43,7 @@ def connect(serve: Any, surroundings: Any) -> Callable[..., Any]:
         respond: Callable[[Any, Any], Awaitable[None]] = _respond, *, clock: Any = None, **parameters: Any
     ) -> AsyncIterator[tuple[OpenAICompatible, Any]]:
         async with serve(respond) as upstream:
+            parameters.setdefault("transport", request.param)
             backend = OpenAICompatible(base_url=upstream.url, api_key_env="KEY", **parameters)
             await backend.start("pool", surroundings(clock=clock, KEY=KEY, EXTRA="extra-secret"))
             try:

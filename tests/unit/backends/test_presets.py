@@ -1,6 +1,6 @@
 import pytest
 
-from backends._link import checked_url
+from backends._base_url import check_base_url
 from backends._models import CAPABILITIES
 from backends._presets import preset_named, presets
 
@@ -30,7 +30,7 @@ def test_the_presets() -> None:
 def test_a_preset_is_whole(name: str) -> None:
     """A preset has a plain address, serves something, and lacks only what there is a word for."""
     preset = preset_named(name)
-    assert preset.base_url == checked_url(preset.base_url)
+    check_base_url(preset.base_url)
     assert preset.operations
     assert preset.lacks <= CAPABILITIES
 

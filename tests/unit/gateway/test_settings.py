@@ -112,3 +112,26 @@ def test_the_event_loop_is_one_that_uvicorn_knows(environment: pytest.MonkeyPatc
     assert "uvloop" == event_loop()
     environment.setattr("sys.platform", "win32")
     assert "asyncio" == event_loop()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://api.example.com/v1", True),
+        ("https://inner.example.org/v1", False),
+        ("http://api.example.com/v1", False),
+        ("https://127.0.0.1:8000/v1", False),
+        ("https://[::1]:8000/v1", False),
+        ("https://localhost/v1", False),
+    ],
+)
+def test_an_address_is_behind_a_proxy_where_the_environment_says_so(
+    url: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By scheme, with exceptions, and never on this machine."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", ".example.org")
+    assert expected == Settings.behind_proxy(url)
