@@ -18,9 +18,10 @@ import uvicorn
 
 from gateway import logs
 from gateway.app import Gateway
-from gateway.http_protocol import HttpProtocol
 from gateway.ownership import check_ownership
 from gateway.settings import Settings, event_loop, read_settings
+from gateway.transport.server import protocol_class
+from gateway.transport.server_limits import ServerLimits
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if server.started else 3
 
 
+def _limits(settings: Settings) -> ServerLimits:
+    return ServerLimits(
+        max_header_bytes=settings.max_header_bytes,
+        max_body_bytes=settings.max_body_bytes,
+        body_timeout_s=settings.body_timeout_s,
+    )
+
+
 def _configure_logs(settings: Settings, gateway: Gateway) -> None:
     logs.configure(
         sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=gateway.secrets()
@@ -65,7 +74,7 @@ class _Server(uvicorn.Server):
                 host=settings.host,
                 port=settings.port,
                 loop=event_loop(),
-                http=HttpProtocol,
+                http=protocol_class(gateway.pipeline, _limits(settings)),
                 ws="none",
                 lifespan="off",
                 proxy_headers=False,
