@@ -88,6 +88,13 @@ async def test_requests_sent_ahead_wait_their_turn() -> None:
     assert client.transport.reading
 
 
+async def test_reading_goes_on_when_nobody_waits() -> None:
+    """A connection whose requests were sent ahead is read again after the last answer."""
+    client = _client(Kitchen())
+    await client.send(REQUEST * 3, REQUEST)
+    assert [200] * 4 == statuses(client)
+
+
 async def test_an_error_waits_for_the_answers_before_it() -> None:
     """What is no request is answered after what was asked before it, never in the middle."""
     kitchen = Kitchen(slow=True)
