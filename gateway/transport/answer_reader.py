@@ -76,7 +76,9 @@ class AnswerReader:
             if not isinstance(error.__context__, _Stop):
                 raise
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._broken_framing()
+            self.keep_alive = False
+            if not self.complete:
+                self._fail("what is no HTTP/1.1")
         if len(self.pieces) > count:
             self._bare_bytes = 0
             return True
@@ -112,9 +114,8 @@ class AnswerReader:
             raise _Stop
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; or of the trailer, which nobody reads."""
-        if not self.status:
-            self._raw_headers.append((name, value))
+        """A field of the head; or of the trailer, at which nobody looks."""
+        self._raw_headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is there, and is judged."""
@@ -145,12 +146,6 @@ class AnswerReader:
             self.keep_alive = self._parser.should_keep_alive()
 
     # ---- what is wrong ----------------------------------------------------------------------------------------------
-
-    def _broken_framing(self) -> None:
-        if self.complete:
-            self.keep_alive = False  # the answer is whole; what follows it is none
-        else:
-            self._fail("what is no HTTP/1.1")
 
     def _fail(self, what: str) -> None:
         if self.status:

@@ -345,6 +345,7 @@ async def test_an_answer_that_is_all_there_need_not_be_taken(meet: Meet, say: An
     async with meet(say(OK)) as (connections, listener):
         async with connections.post("/x", b"{}", headers={}) as answer:
             assert 200 == answer.status
+        assert [] == connections._pool._idle[0].answer.pieces
         assert b"ok" == (await post(connections)).body
         assert 1 == listener.seen
 

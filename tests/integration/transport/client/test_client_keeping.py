@@ -59,7 +59,7 @@ async def test_old_connections_are_not_used(meet: Meet, post: Any, say: Any) -> 
     async with meet(say(OK), keep_alive_s=100.0) as (connections, listener):
         for number in (1, 2, 3):
             await post(connections)
-            assert (number, 1) == (listener.seen, connections.idle)
+            assert (number, 1, 1) == (listener.seen, connections.open, connections.idle)
             connections._pool._idle[0].idle_since_s -= 100.0
 
 
@@ -218,6 +218,20 @@ async def test_cancelling_at_any_moment_leaves_nothing_behind(
                 assert (1, 1) == (connections.open, connections.idle)
             steps += 1
     assert steps > 5
+
+
+async def test_cancelling_a_handshake_closes_the_connection(meet: Meet, post: Any) -> None:
+    """A server that never answers it sees the caller leave, however early."""
+    async with meet(lambda sock: sock.until_closed(), at="https://127.0.0.1") as (connections, listener):
+        steps = 0
+        while listener.seen < 5:
+            call = asyncio.ensure_future(post(connections))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            await listener.until(lambda it: it.open == 0)
+            steps += 1
 
 
 async def _forget_idle(connections: Any) -> None:

@@ -15,33 +15,40 @@ LARGE = b"x" * 2**26
 """More than the kernel takes from us before the upstream reads."""
 
 
-def _break_at(number: int, executed: list[int], *, said: bytes = b"", gently: bool = False) -> Any:
-    """Serves; the second request of connection ``number`` is broken off once its head was read."""
+def _break_at(number: int, executed: list[int], *, said: bytes = b"", silent: asyncio.Event | None = None) -> Any:
+    """Serves; at the second request of connection ``number`` it breaks, or ends its side and falls silent."""
 
     async def serve(sock: Any) -> None:
         executed.append(len(await sock.request()))
         await sock.send(OK)
         await sock.head()
-        if sock.number == number:
-            await sock.send(said) if said else None
-            if not gently:
-                sock.reset()
-            return
-        executed.append(len(await sock.reader.readexactly(len(LARGE))))
-        await sock.send(OK)
+        if sock.number != number:
+            executed.append(len(await sock.reader.readexactly(len(LARGE))))
+            await sock.send(OK)
+            await sock.until_closed()
+        elif silent is None:
+            sock.reset()
+        else:
+            await sock.send(said)
+            sock.writer.write_eof()
+            sock.writer.transport.pause_reading()
+            await silent.wait()
 
     return serve
 
 
 @pytest.mark.parametrize("gently", [True, False])
 async def test_a_request_that_did_not_get_out_is_sent_again(meet: Meet, post: Any, gently: bool) -> None:
-    """A kept connection that breaks while the request is still going out cannot have brought it whole: once more."""
+    """A kept connection that ends while the request is still going out cannot have brought it whole: once more."""
     executed: list[int] = []
-    async with meet(_break_at(1, executed, gently=gently)) as (connections, listener):
-        await post(connections)
+    silent = asyncio.Event() if gently else None
+    async with meet(_break_at(1, executed, silent=silent)) as (connections, listener):
+        await post(connections, b"1")
         assert b"ok" == (await post(connections, LARGE)).body
-        assert 2 == listener.seen
-    assert [2, len(LARGE)] == executed
+        assert (2, 1, 1) == (listener.seen, connections.open, connections.idle)
+        if silent:
+            silent.set()
+    assert [1, len(LARGE)] == executed
 
 
 async def test_it_is_sent_again_once(meet: Meet, post: Any) -> None:
@@ -99,12 +106,14 @@ async def test_not_when_all_of_it_is_out(meet: Meet, post: Any) -> None:
 async def test_not_when_an_answer_had_begun(meet: Meet, post: Any) -> None:
     """A byte of an answer shows that the upstream has looked at the request, whole or not."""
     executed: list[int] = []
-    async with meet(_break_at(1, executed, said=b"HTTP/1.1 4", gently=True)) as (connections, listener):
-        await post(connections)
+    silent = asyncio.Event()
+    async with meet(_break_at(1, executed, said=b"HTTP/1.1 4", silent=silent)) as (connections, listener):
+        await post(connections, b"1")
         with pytest.raises(UpstreamUnreachable):
             await post(connections, LARGE)
-        assert 1 == listener.seen
-    assert [2] == executed
+        assert (1, 0) == (listener.seen, connections.idle)
+        silent.set()
+    assert [1] == executed
 
 
 @pytest.mark.parametrize("secure", [False, True])

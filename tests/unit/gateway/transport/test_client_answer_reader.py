@@ -119,6 +119,17 @@ def test_an_endless_head_is_given_up(endless: bytes, step: int) -> None:
     assert taken <= MAX_HEAD_BYTES + step
 
 
+def test_framing_between_bytes_is_no_excess() -> None:
+    """A long stream of small chunks has more framing than a head may have bytes; no limit is to the stream."""
+    reader = AnswerReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    chunks = MAX_HEAD_BYTES // 5 * 2
+    for _ in range(chunks):
+        reader.feed(b"1\r\n")
+        reader.feed(b"x\r\n")
+    assert (chunks, None) == (len(reader.pieces), reader.fault)
+
+
 def test_limits_are_limits() -> None:
     """A head just inside both limits is read."""
     fields = [("x" * 3, "v" * 200)] * MAX_HEADERS
