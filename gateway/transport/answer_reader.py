@@ -1,5 +1,7 @@
 """One HTTP/1.1 answer after another, read by httptools out of whatever pieces the network cuts it into."""
 
+from collections.abc import Sequence
+
 import httptools
 
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamUnreachable
@@ -11,6 +13,7 @@ MAX_HEADERS = 256
 
 _FIRST_FINAL_STATUS = 200
 _SWITCHING_PROTOCOLS = 101
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
 _VERSIONS = frozenset({"1.0", "1.1"})
 
 
@@ -56,7 +59,7 @@ class AnswerReader:
     def expect(self) -> None:
         """Forgets the answer before: the next byte belongs to a new one."""
         self.status = 0
-        self.headers: list[tuple[str, str]] = []
+        self.headers: Sequence[tuple[str, str]] = ()
         self.complete = self.keep_alive = self.begun = self._framed = False
         self.fault: UpstreamError | None = None
         self.pieces.clear()
@@ -69,6 +72,7 @@ class AnswerReader:
         Bytes beyond the end of the answer take ``keep_alive`` away.
         """
         self.begun = True
+        self._bare_bytes += len(data)
         status, count = self.status, len(self.pieces)
         try:
             self._parser.feed_data(data)
@@ -82,7 +86,6 @@ class AnswerReader:
         if len(self.pieces) > count:
             self._bare_bytes = 0
             return True
-        self._bare_bytes += len(data)
         if self._bare_bytes > MAX_HEAD_BYTES and not self.complete:
             self._fail("a head or framing of more bytes than any answer needs")
         return self.complete or self.fault is not None or self.status != status
@@ -123,17 +126,15 @@ class AnswerReader:
         if status < _FIRST_FINAL_STATUS and status != _SWITCHING_PROTOCOLS:
             self._raw_headers.clear()
             return
-        head_bytes = 0
-        headers = self.headers
-        for raw_name, raw_value in self._raw_headers:
-            head_bytes += len(raw_name) + len(raw_value)
-            name, value = raw_name.lower().decode("latin-1"), raw_value.strip().decode("latin-1")
-            headers.append((name, value))
-            if name in {"content-length", "transfer-encoding"}:
+        self.headers = [
+            (name.lower().decode("latin-1"), value.strip().decode("latin-1")) for name, value in self._raw_headers
+        ]
+        for name, value in self.headers:
+            if name in _FRAMING:
                 self._framed = True
                 if name == "transfer-encoding" and value.lower() != "chunked":
                     self._stop("a transfer coding that was not asked for")
-        if head_bytes > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
+        if len(self.headers) > MAX_HEADERS or self._is_head_too_long():
             self._stop("a head of more bytes or fields than any answer needs")
         if status == _SWITCHING_PROTOCOLS or self._parser.get_http_version() not in _VERSIONS:
             self._stop("another protocol than HTTP/1.1")
@@ -146,6 +147,11 @@ class AnswerReader:
             self.keep_alive = self._parser.should_keep_alive()
 
     # ---- what is wrong ----------------------------------------------------------------------------------------------
+
+    def _is_head_too_long(self) -> bool:
+        if self._bare_bytes <= MAX_HEAD_BYTES:
+            return False  # the usual case: all that has come, body and all, is less
+        return sum(len(name) + len(value) for name, value in self._raw_headers) > MAX_HEAD_BYTES
 
     def _fail(self, what: str) -> None:
         if self.status:

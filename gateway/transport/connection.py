@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
             self.answer.cut()
             return
         self._asked = True
+        self._waiting_bytes = 0
         if len(body) <= _SLICE_BYTES:
             self._write(head + body)
         else:
@@ -101,7 +102,9 @@ class Connection(asyncio.Protocol):
         taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._waiting_bytes = 0
-        self._resume_reading()
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
         return taken
 
     @property
@@ -123,14 +126,12 @@ class Connection(asyncio.Protocol):
     def finish(self) -> bool:
         """Ends the exchange and tells whether the connection can serve another; if not, it is closed, at once."""
         answer = self.answer
-        reusable = answer.complete and answer.keep_alive and self._all_taken and self._open
-        if not reusable:
+        clean = answer.complete and answer.keep_alive and self._all_taken and not self._reading_paused
+        if not (clean and self._open):
             self.abort()
             return False
         self._asked = False
-        self._waiting_bytes = 0
         answer.pieces.clear()
-        self._resume_reading()
         return True
 
     def abort(self) -> None:
@@ -221,8 +222,3 @@ class Connection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _resume_reading(self) -> None:
-        if self._reading_paused:
-            self._reading_paused = False
-            self._transport.resume_reading()

@@ -272,8 +272,8 @@ async def test_a_body_whose_framing_breaks(meet: Meet, say: Any, framing: bytes)
             assert b"half" == await answer.piece()
             with pytest.raises(UpstreamUnreachable, match="broke in its middle"):
                 await answer.piece()
-        await listener.until(lambda it: it.open == 0)
-        assert 0 == connections.open
+            await listener.until(lambda it: it.open == 0)
+            assert 0 == connections.open
 
 
 @pytest.mark.parametrize(
