@@ -47,6 +47,7 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * MiB
     """Of a request body after decoding."""
     max_header_bytes: Annotated[int, Field(ge=1024)] = 64 * 1024
+    max_headers: Annotated[int, Field(ge=8)] = 256
     max_depth: Annotated[int, Field(ge=4, le=500)] = 64
     """Of nesting in a request body."""
     max_messages: Annotated[int, Field(ge=1)] = 4096
@@ -55,6 +56,8 @@ class Settings(BaseSettings):
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 64 * MiB
     """Of one whole answer from an upstream."""
 
+    head_timeout_s: Annotated[float, Field(gt=0)] = 20.0
+    """From a request's first byte to the end of its headers."""
     body_timeout_s: Annotated[float, Field(gt=0)] = 60.0
     keep_alive_s: Annotated[int, Field(ge=1)] = 75
     """How long an idle client connection stays open: longer than the usual proxy in front, which should close first."""

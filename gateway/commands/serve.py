@@ -49,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _limits(settings: Settings) -> ServerLimits:
     return ServerLimits(
         max_header_bytes=settings.max_header_bytes,
+        max_headers=settings.max_headers,
         max_body_bytes=settings.max_body_bytes,
+        head_timeout_s=settings.head_timeout_s,
         body_timeout_s=settings.body_timeout_s,
     )
 

@@ -13,8 +13,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from gateway.errors import HeadersTooLarge, HeadraceError, InvalidRequest
-from gateway.http_protocol import HttpProtocol
 from gateway.transport.deadline import Deadline
+from gateway.transport.http_protocol import HttpProtocol
 from gateway.transport.request_framing import MARKED, UriTooLong, framing_fault
 from gateway.transport.server_limits import ServerLimits
 

@@ -1,4 +1,4 @@
-"""The gateway over our own protocol instead of over ASGI, until ``headrace serve`` can be asked for one of them."""
+"""The gateway over its own protocol, as it is served, and over ASGI, as any other server would run it."""
 
 from typing import Any
 
@@ -7,8 +7,7 @@ import pytest
 from gateway.app import Gateway
 from gateway.commands.serve import _Server
 from gateway.settings import Settings
-from gateway.transport.server import protocol_class
-from gateway.transport.server_limits import ServerLimits
+from gateway.transport.http_protocol import HttpProtocol
 
 SEAMS = ("asgi", "protocol")
 
@@ -17,14 +16,9 @@ def choose_seam(seam: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has every gateway of a test speak through one of ``SEAMS``."""
     begin = _Server.__init__
 
-    def begin_with_protocol(self: Any, gateway: Gateway, settings: Settings) -> None:
+    def begin_over_asgi(self: Any, gateway: Gateway, settings: Settings) -> None:
         begin(self, gateway, settings)
-        limits = ServerLimits(
-            max_header_bytes=settings.max_header_bytes,
-            max_body_bytes=settings.max_body_bytes,
-            body_timeout_s=settings.body_timeout_s,
-        )
-        self.config.http = protocol_class(gateway.pipeline, limits)
+        self.config.http = HttpProtocol
 
-    if seam == "protocol":
-        monkeypatch.setattr(_Server, "__init__", begin_with_protocol)
+    if seam == "asgi":
+        monkeypatch.setattr(_Server, "__init__", begin_over_asgi)
