@@ -76,11 +76,12 @@ async def test_a_name_that_does_not_resolve(meet: Meet, post: Any, say: Any, res
 
 
 async def test_an_address_that_refuses_is_passed_over(
-    meet: Meet, post: Any, say: Any, resolve_to: Any, unused_tcp_port: int
+    meet: Meet, post: Any, say: Any, resolve_to: Any, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, without waiting for its turn to be over."""
+    monkeypatch.setattr(dial, "_STAGGER_S", 3600.0)
     resolve_to(("127.0.0.1", unused_tcp_port), ("127.0.0.1", unused_tcp_port), ("127.0.0.1", 0))
-    async with meet(say(OK), at=NAME, connect_timeout_s=dial._STAGGER_S) as (connections, _):
+    async with meet(say(OK), at=NAME) as (connections, _):
         assert b"ok" == (await post(connections)).body
 
 
