@@ -1,6 +1,6 @@
 """An entry as it may be kept: without what people and models wrote to each other."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gateway.types import Attempt, ChatRequest, LedgerEntry
 

@@ -1,8 +1,10 @@
 """One attempt on one backend: its clock, its sink, its place in the fleet, and its line on the ledger."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from gateway.answer_headers import answer_headers
 from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout

@@ -1,11 +1,11 @@
 """Makes the values of the vocabulary for tests: each fixture is a function that fills in what the test leaves out."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.conversation import Message
 from gateway.types import (

@@ -6,11 +6,12 @@ learned, every backend taken as up.
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from gateway.clock import SystemClock
 from gateway.commands.offline import read_world

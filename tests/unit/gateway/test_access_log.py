@@ -1,8 +1,8 @@
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.access_log import AccessLog
 from gateway.types import LedgerEntry, Outcome, Status

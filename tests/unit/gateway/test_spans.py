@@ -1,10 +1,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Event
 
 import pytest
+from msgspec.structs import replace
 from opentelemetry import trace as otel
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult

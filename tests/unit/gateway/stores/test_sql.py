@@ -3,11 +3,11 @@ import sqlite3
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.errors import ConfigurationError
 from gateway.stores.database import open_database

@@ -1,12 +1,12 @@
 """Prompt tokens from bytes, answer tokens from answers."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.conversation import Message, Part
 from gateway.types import Operation, Status, Usage
