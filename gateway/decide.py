@@ -53,5 +53,5 @@ def _objection(route: Route, ctx: Context, candidate: Candidate) -> Exclusion | 
 
 
 def _bill(route: Route, ctx: Context, candidate: Candidate) -> Bill:
-    terms = tuple((name, scorer.usd(ctx, candidate)) for name, scorer in route.scorers)
-    return Bill(candidate=candidate, terms=terms, total_usd=sum(usd for _, usd in terms))
+    terms = tuple([(name, scorer.usd(ctx, candidate)) for name, scorer in route.scorers])
+    return Bill(candidate=candidate, terms=terms, total_usd=sum([usd for _, usd in terms]))

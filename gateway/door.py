@@ -2,7 +2,7 @@
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from gateway.clock import SystemClock
 from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
@@ -14,7 +14,7 @@ from gateway.types import Arrival
 OPEN_HOUSE = "default"
 """The tenant of everybody, where no keys are configured."""
 
-_KEY_HEADERS = (b"x-api-key", b"api-key")
+_KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
 
 class Door:
@@ -40,11 +40,17 @@ class Door:
             HeadersTooLarge: the header block is over the limit.
             Unauthenticated: no key, an unknown key, or several that differ.
         """
-        if sum(len(name) + len(value) for name, value in headers) > self._max_header_bytes:
+        header_bytes = 0
+        offered: set[bytes] = set()
+        for name, value in headers:
+            header_bytes += len(name) + len(value)
+            if name in _KEY_HEADERS:
+                offered.add(_key(name, value))
+        if header_bytes > self._max_header_bytes:
             raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
         if not self._keys:
             return OPEN_HOUSE
-        offered = set(filter(None, _offered_keys(headers)))  # an empty key is none, whatever its digest opens
+        offered.discard(b"")  # an empty key is none, whatever its digest opens
         if not offered:
             raise Unauthenticated("an API key is needed: `Authorization: Bearer …` or `x-api-key: …`")
         if len(offered) > 1:
@@ -78,11 +84,10 @@ def new_request_id() -> str:
     return f"req_{random.getrandbits(96):024x}"  # a name, not a secret
 
 
-def _offered_keys(headers: RawHeaders) -> Iterator[bytes]:
-    for name, value in headers:
-        if name == b"authorization":
-            scheme, _, key = value.partition(b" ")
-            # Another scheme than Bearer counts as a key, scheme and all: it cannot be overlooked beside a good one.
-            yield key.strip() if scheme.lower() == b"bearer" else value
-        elif name in _KEY_HEADERS:
-            yield value.strip()
+def _key(name: bytes, value: bytes) -> bytes:
+    """The key in a header's value."""
+    if name != b"authorization":
+        return value.strip()
+    scheme, _, key = value.partition(b" ")
+    # Another scheme than Bearer counts as a key, scheme and all: it cannot be overlooked beside a good one.
+    return key.strip() if scheme.lower() == b"bearer" else value

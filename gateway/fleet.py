@@ -3,7 +3,7 @@
 It needs nothing from the engines, though what a backend measures itself (``BackendFacts``) takes precedence.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gateway.errors import HeadraceError
@@ -77,7 +77,10 @@ class Fleet:
         Bounded: models that the backend's facts do not list share one record, since clients choose their names.
         """
         listed = model if model in facts.models else ""
-        return self._standings.setdefault((backend, listed), Standing(model=listed))
+        known = self._standings.get((backend, listed))
+        if known is None:
+            known = self._standings[backend, listed] = Standing(model=listed)
+        return known
 
     def chain(self, ctx: Context, model: str) -> tuple[bytes, ...]:
         """The prefix digests of the request, kept for the moment in which several candidates ask for the same."""
@@ -97,20 +100,24 @@ class Fleet:
         ]
         warm = self._warm_bytes(ctx, [pair for pair in named if facts[pair[0]].keeps_prefixes])
         return tuple(
-            self._candidate(ctx, backend, model, facts[backend], warm.get((backend, model), 0), now_s)
-            for backend, model in named
+            [
+                self._candidate(ctx, backend, model, facts[backend], warm.get((backend, model), 0), now_s)
+                for backend, model in named
+            ]
         )
 
     def _warm_bytes(self, ctx: Context, named: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
         """How much of the prompt each backend and model has been sent before; one walk per model."""
-        by_model: dict[str, list[str]] = defaultdict(list)
+        by_model: dict[str, list[str]] = {}
         for backend, model in named:
-            by_model[model].append(backend)
-        return {
-            (backend, model): warm
-            for model, backends in by_model.items()
-            for backend, warm in self.prefixes.warm_bytes(self.chain(ctx, model), backends).items()
-        }
+            by_model.setdefault(model, []).append(backend)
+        found: dict[tuple[str, str], int] = {}
+        for model, backends in by_model.items():
+            digests = self.chain(ctx, model)
+            if digests:
+                for backend, warm_bytes in self.prefixes.warm_bytes(digests, backends).items():
+                    found[backend, model] = warm_bytes
+        return found
 
     def forget(self, backend: str) -> None:
         """The backend has left or starts anew: nothing is warm there any more."""

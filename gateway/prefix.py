@@ -11,7 +11,7 @@ sent the same text, and a cache is never taken for another model's.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from hashlib import sha256
 
 import msgspec
 
@@ -41,13 +41,15 @@ def chain(request: ChatRequest, model: str, *, chunk_bytes: int = CHUNK_BYTES) -
     Returns:
         One 16-byte digest a chunk; empty for a prompt shorter than a chunk.
     """
-    running = blake2b(digest_size=_DIGEST_BYTES)
-    running.update(_FIELD.join((_utf8(request.arrival.tenant), _utf8(model), b"")))
     layout = memoryview(b"".join(_layout(request)))
+    if len(layout) < chunk_bytes:
+        return ()
+    running = sha256(usedforsecurity=False)  # processors have instructions for it: half of blake2b's time
+    running.update(_FIELD.join((_utf8(request.arrival.tenant), _utf8(model), b"")))
     digests = []
     for end in range(chunk_bytes, len(layout) + 1, chunk_bytes):
         running.update(layout[end - chunk_bytes : end])
-        digests.append(running.digest())
+        digests.append(running.digest()[:_DIGEST_BYTES])
     return tuple(digests)
 
 
@@ -94,6 +96,8 @@ class PrefixIndex:
 
     def remember(self, chain: Sequence[bytes], backend: str) -> None:
         """The prompt is on its way to ``backend``: its chunks are warm there from now on."""
+        if not chain:
+            return
         blocks = self._backends_of
         bit = self._bit_of.get(backend) or self._new_bit(backend)
         # From the tail to the head, so that a head is always younger than what hangs on it and is forgotten last.
@@ -180,7 +184,7 @@ def _part(part: Part) -> Iterator[bytes]:
         yield _PART + _utf8(part.refusal)
     else:
         media = msgspec.json.encode((part.type, part.image_url, part.input_audio, part.file))
-        yield _PART + blake2b(media, digest_size=_DIGEST_BYTES).hexdigest().encode()
+        yield _PART + sha256(media, usedforsecurity=False).hexdigest().encode()
 
 
 def _utf8(text: str) -> bytes:

@@ -22,12 +22,13 @@ class _Answers:
     among many moves them little.
     """
 
-    __slots__ = ("_added", "_latest", "_sorted", "p50", "p90")
+    __slots__ = ("_added", "_cut_short", "_latest", "_sorted", "p50", "p90")
 
     def __init__(self) -> None:
         self._latest: deque[tuple[int, bool]] = deque()
         self._sorted: list[tuple[int, bool]] = []
         self._added = 0
+        self._cut_short = 0
         self.p50 = 0
         self.p90 = 0
 
@@ -37,14 +38,17 @@ class _Answers:
 
     def add(self, tokens: int, *, cut_short: bool) -> None:
         if len(self._latest) == _WINDOW:
-            del self._sorted[bisect_left(self._sorted, self._latest.popleft())]
+            oldest = self._latest.popleft()
+            self._cut_short -= oldest[1]
+            del self._sorted[bisect_left(self._sorted, oldest)]
         answer = (tokens, cut_short)
         self._latest.append(answer)
+        self._cut_short += cut_short
         insort(self._sorted, answer)
         self._added += 1
         if self._added * _FEW >= len(self._sorted):
             self._added = 0
-            self.p50, self.p90 = _quantiles(self._sorted)
+            self.p50, self.p90 = (_quantiles if self._cut_short else _plain_quantiles)(self._sorted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +155,12 @@ def _counted(prompt: object) -> int:
     if not isinstance(prompt, tuple):
         return 0
     return sum(1 if isinstance(item, int) else _counted(item) for item in prompt)
+
+
+def _plain_quantiles(answers: Sequence[tuple[int, bool]]) -> tuple[int, int]:
+    """What ``_quantiles`` says where no answer was cut short: the lengths at their ranks."""
+    count = len(answers)
+    return answers[(count - 1) // 2][0], answers[-(-9 * count // 10) - 1][0]
 
 
 def _quantiles(answers: Sequence[tuple[int, bool]]) -> tuple[int, int]:
