@@ -1,12 +1,15 @@
 """A real model on this machine, in a process of its own beside the gateway."""
 
 import asyncio
+import hashlib
 import importlib.util
 import logging
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+
+import msgspec
 
 from backends._engine_answer import answer_to, from_failed, pour
 from backends._engine_request import CAPABILITIES, CARRIES, generations
@@ -19,6 +22,7 @@ from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
 from embedded_engine.messages import Ready
 from embedded_engine.models import find_model
 from embedded_engine.settings import EngineSettings
+from embedded_engine.shared_client import SharedEngine
 from gateway.errors import (
     ConfigurationError,
     UpstreamError,
@@ -44,7 +48,7 @@ class _Life:
     name: str = ""
     world: Surroundings | None = None
     supervisor: asyncio.Task[None] | None = None
-    engine: EngineProcess | None = None
+    engine: EngineProcess | SharedEngine | None = None
     ready: Ready | None = None
     down: str = "the engine is not started"
 
@@ -54,7 +58,8 @@ class Embedded:
     """A GGUF model, decoded on this machine's own processor in a process beside the gateway.
 
     The process is watched: when it dies, the requests in it fail (and may go to another backend), it is started again,
-    sooner after a long life than after a short one, and until it is ready the backend is down. It needs the extra
+    sooner after a long life than after a short one, and until it is ready the backend is down. The workers of one
+    gateway share it; ``slots`` and ``queue_limit`` are those of all of them together. It needs the extra
     ``headrace[engine]`` and a model: ``headrace model pull``. A model that is pulled later is found without a restart.
 
     It understands messages of text, prompts as text or tokens, ``n``, ``max_tokens``, ``stop``, ``temperature``,
@@ -189,12 +194,12 @@ class Embedded:
             pulled = f"model {self.model} is not in the cache: run `headrace model pull {self.model}`"
             life.down = pulled if self.model in KNOWN_MODELS else str(error)
             return
-        engine = await EngineProcess.start(self._settings(file.path))
+        engine = await self._open(self._settings(file.path))
         try:
             life.ready = await engine.ready()
             life.engine = engine
             _log_ready(life.name, life.ready)
-            await engine.wait_exit()
+            await engine.wait_over()
             life.down = _RESTARTING
         except EngineDied:
             life.down = _RESTARTING
@@ -203,6 +208,14 @@ class Embedded:
         finally:
             life.engine = None
             await engine.close()
+
+    async def _open(self, settings: EngineSettings) -> EngineProcess | SharedEngine:
+        """An engine of our own, or the one that all workers share, under a name that stands for what it is."""
+        run_dir = self._life.world.run_dir if self._life.world else None
+        if run_dir is None:
+            return await EngineProcess.start(settings)
+        identity = msgspec.json.encode((self._life.name, settings))
+        return await SharedEngine.join(settings, run_dir / f"engine-{hashlib.sha256(identity).hexdigest()[:12]}.sock")
 
     @property
     def _served(self) -> str:

@@ -108,6 +108,11 @@ class Engine:
         """Cells not promised to anybody."""
         return self._scheduler.free_kv_tokens
 
+    @property
+    def requests(self) -> tuple[int, ...]:
+        """The numbers of all requests, queued or running."""
+        return (*(request.id for request in self._scheduler.queue), *self._scheduler.running)
+
     def prepare(self, request: Generate) -> Prepared:
         """Check a request and read its prompt; it takes no slot yet.
 

@@ -25,6 +25,7 @@ __all__ = [
     "Failed",
     "FromEngine",
     "Generate",
+    "Leave",
     "Ready",
     "SelfTest",
     "StartFailed",
@@ -81,6 +82,10 @@ class Cancel(Struct, frozen=True, kw_only=True, tag=True):
     """Stop request `id`, queued or running; unknown ids are ignored."""
 
     id: int
+
+
+class Leave(Struct, frozen=True, kw_only=True, tag=True):
+    """The sender closes its connection next, in order: nobody needs to wait for its return."""
 
 
 class CountTokens(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
@@ -226,5 +231,5 @@ class Facts(Struct, frozen=True, kw_only=True, tag=True):
     prefill_tokens_per_s: float
 
 
-ToEngine = Generate | Cancel | CountTokens
+ToEngine = Generate | Cancel | CountTokens | Leave
 FromEngine = Ready | StartFailed | Accepted | Text | Done | Failed | Counted | Facts

@@ -1,9 +1,9 @@
-"""The engine's own process: `python -P -m embedded_engine.process FD SETTINGS`, started by `client.EngineProcess`.
+"""The engine's own process: `python -P -m embedded_engine.process OWNERSHIP FD SETTINGS`, started by the clients.
 
-FD is this process's end of a socket pair, SETTINGS an `EngineSettings` as JSON. A thread reads frames and prepares
-requests (tokenising holds up no stream); the main thread makes steps and writes frames. The process ends when its
-parent goes away or on SIGTERM. It ignores SIGINT: Ctrl-C in a terminal reaches the whole group, and the gateway wants
-its streams to finish.
+OWNERSHIP is "own" and FD this process's end of a socket pair, or "shared" and a listening socket; SETTINGS is an
+`EngineSettings` as JSON. A thread reads frames and prepares requests (tokenising holds up no stream); the main thread
+makes steps and writes frames. The process ends when the last connection has gone, or on SIGTERM. It ignores SIGINT:
+Ctrl-C in a terminal reaches the whole group, and the gateway wants its streams to finish.
 """
 
 import logging
@@ -21,7 +21,6 @@ import msgspec
 
 from embedded_engine.engine import Engine
 from embedded_engine.errors import RequestError, StartError
-from embedded_engine.frames import FrameReader, ProtocolError, decode_to_engine, frame
 from embedded_engine.intake import Prepared
 from embedded_engine.messages import (
     Cancel,
@@ -32,32 +31,24 @@ from embedded_engine.messages import (
     FromEngine,
     Generate,
     StartFailed,
-    ToEngine,
 )
 from embedded_engine.settings import EngineSettings
+from embedded_engine.switchboard import IDS_PER_LINE, Event, Request, Switchboard
 
 __all__ = ["main"]
 
 _logger = logging.getLogger(__name__)
 
-_RECEIVE_BYTES = 65536
 _FACTS_INTERVAL_S = 0.25
 
 
-class _Line:
-    """The socket to the parent; frames from two threads do not mix."""
+class _HungUp(msgspec.Struct, frozen=True):
+    """A line is gone: nobody waits for its requests."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._writing = threading.Lock()
+    line: int
 
-    def send(self, messages: Sequence[FromEngine]) -> None:
-        if messages:
-            with self._writing:
-                self._connection.sendall(b"".join(map(frame, messages)))
 
-    def receive(self) -> bytes:
-        return self._connection.recv(_RECEIVE_BYTES)
+_Errand = Prepared | Cancel | _HungUp
 
 
 class _Gauge:
@@ -68,6 +59,8 @@ class _Gauge:
         self._sent_at_s = time.monotonic()
         self._drawn_tokens = 0
         self._prefilled_tokens = 0
+        self.facts = self._measure(1.0)
+        """What was read last; who comes new is told this."""
 
     def read(self) -> list[Facts]:
         """The facts, if they are due."""
@@ -75,8 +68,14 @@ class _Gauge:
         elapsed_s = now_s - self._sent_at_s
         if engine.busy and elapsed_s < _FACTS_INTERVAL_S:
             return []
-        elapsed_s = max(elapsed_s, 1e-3)
-        facts = Facts(
+        self.facts = self._measure(max(elapsed_s, 1e-3))
+        self._sent_at_s = now_s
+        self._drawn_tokens, self._prefilled_tokens = engine.drawn_tokens, engine.prefilled_tokens
+        return [self.facts]
+
+    def _measure(self, elapsed_s: float) -> Facts:
+        engine = self._engine
+        return Facts(
             queued=engine.queued,
             running=engine.running,
             free_kv_tokens=engine.free_kv_tokens,
@@ -84,75 +83,85 @@ class _Gauge:
             tokens_per_s=(engine.drawn_tokens - self._drawn_tokens) / elapsed_s,
             prefill_tokens_per_s=(engine.prefilled_tokens - self._prefilled_tokens) / elapsed_s,
         )
-        self._sent_at_s = now_s
-        self._drawn_tokens, self._prefilled_tokens = engine.drawn_tokens, engine.prefilled_tokens
-        return [facts]
 
 
-class _Reader(threading.Thread):
-    """Reads what the parent sends, and ends the process when the parent is gone."""
+class _Receiver:
+    """Prepares requests for the main thread, or refuses them."""
 
-    def __init__(self, line: _Line, engine: Engine, inbox: "SimpleQueue[Prepared | Cancel]") -> None:
-        super().__init__(name="reader", daemon=True)
-        self._line = line
+    def __init__(self, engine: Engine, gauge: _Gauge, switchboard: Switchboard, inbox: "SimpleQueue[_Errand]") -> None:
         self._engine = engine
+        self._gauge = gauge
+        self._switchboard = switchboard
         self._inbox = inbox
 
-    def run(self) -> None:
-        frames = FrameReader()
-        try:
-            while chunk := self._line.receive():
-                for body in frames.feed(chunk):
-                    self._take(decode_to_engine(body))
-        except (OSError, ProtocolError):
-            _logger.exception("the line to the parent broke")
-        _end(0)
+    def greeting(self) -> Sequence[FromEngine]:
+        return [self._engine.ready, self._gauge.facts]
 
-    def _take(self, message: ToEngine) -> None:
+    def take(self, message: Request) -> None:
         try:
             match message:
                 case Generate():
                     self._inbox.put(self._engine.prepare(message))
                 case CountTokens(id=number):
-                    self._line.send([Counted(id=number, prompt_tokens=self._engine.count_tokens(message))])
+                    self._switchboard.send([Counted(id=number, prompt_tokens=self._engine.count_tokens(message))])
                 case Cancel():
                     self._inbox.put(message)
         except RequestError as error:
-            self._line.send([_failed(message.id, error)])
+            self._switchboard.send([_failed(message.id, error)])
         except Exception as error:  # one request's trouble is not the others'
             _logger.exception("request %d could not be read", message.id)
-            self._line.send([_failed(message.id, RequestError(f"the engine could not read this request: {error}"))])
+            failure = RequestError(f"the engine could not read this request: {error}")
+            self._switchboard.send([_failed(message.id, failure)])
+
+    def hung_up(self, line: int) -> None:
+        self._inbox.put(_HungUp(line))
 
 
-def serve(engine: Engine, line: _Line) -> Never:
+def serve(engine: Engine, switchboard: Switchboard) -> Never:
     """Make steps and send what comes of them, for ever."""
-    inbox: SimpleQueue[Prepared | Cancel] = SimpleQueue()
+    inbox: SimpleQueue[_Errand] = SimpleQueue()
     gauge = _Gauge(engine)
-    line.send([engine.ready, *gauge.read()])
-    _Reader(line, engine, inbox).start()
+    receiver = _Receiver(engine, gauge, switchboard, inbox)
+    threading.Thread(target=_listen, args=(switchboard, receiver), name="reader", daemon=True).start()
     while True:
         events = _take_all(engine, inbox)
         events += engine.step()
-        line.send([*events, *gauge.read()])
+        switchboard.send(events, gauge.read())
 
 
-def _take_all(engine: Engine, inbox: "SimpleQueue[Prepared | Cancel]") -> list[FromEngine]:
-    """What the inbox's messages come to; waits for one when there is nothing else to do."""
-    events: list[FromEngine] = []
+def _listen(switchboard: Switchboard, receiver: _Receiver) -> Never:
+    """Ends the process when nobody needs it any more."""
+    try:
+        _end(switchboard.listen(receiver))
+    except Exception:  # without ears the process is of no use: the next one may do better
+        _logger.exception("the engine cannot hear anybody any more")
+        _end(1)
+
+
+def _take_all(engine: Engine, inbox: "SimpleQueue[_Errand]") -> list[Event]:
+    """What the inbox's errands come to; waits for one when there is nothing else to do."""
+    events: list[Event] = []
     while True:
         try:
-            message = inbox.get(block=not engine.busy and not events)
+            errand = inbox.get(block=not engine.busy and not events)
         except Empty:
             return events
-        if isinstance(message, Cancel):
-            engine.cancel(message.id)
-            if not engine.busy:
-                return events  # the gauge must say that the slot is free
+        if isinstance(errand, Prepared):
+            try:
+                events.append(engine.submit(errand))
+            except RequestError as error:
+                events.append(_failed(errand.id, error))
             continue
-        try:
-            events.append(engine.submit(message))
-        except RequestError as error:
-            events.append(_failed(message.id, error))
+        for number in _abandoned(engine, errand):
+            engine.cancel(number)
+        if not engine.busy:
+            return events  # the gauge must say that the slot is free
+
+
+def _abandoned(engine: Engine, errand: "Cancel | _HungUp") -> Sequence[int]:
+    if isinstance(errand, Cancel):
+        return (errand.id,)
+    return [number for number in engine.requests if number // IDS_PER_LINE == errand.line]
 
 
 def _failed(number: int, error: RequestError) -> Failed:
@@ -166,20 +175,18 @@ def _end(code: int) -> Never:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Load the model and serve until the parent goes away."""
+    """Load the model and serve until nobody needs it any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    descriptor, settings = argv
-    line = _Line(socket.socket(fileno=int(descriptor)))
+    ownership, descriptor, settings = argv
+    given = socket.socket(fileno=int(descriptor))
+    switchboard = Switchboard(listening=given) if ownership == "shared" else Switchboard(own=given)
     try:
         engine = Engine(msgspec.json.decode(settings, type=EngineSettings))
     except StartError as error:
-        line.send([StartFailed(code=error.code, message=str(error))])
+        switchboard.refuse(StartFailed(code=error.code, message=str(error)))
         return 1
-    try:
-        serve(engine, line)
-    except BrokenPipeError:
-        return 0  # the parent is gone
+    serve(engine, switchboard)
 
 
 if __name__ == "__main__":

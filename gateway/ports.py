@@ -283,7 +283,8 @@ class Surroundings:
     """What a backend may use of the world: the clock, secrets by their name, connections, and where models lie.
 
     ``secret`` answers the value of an environment variable that the policy file names, or ``None``; ``connect`` opens
-    the gateway's own connections; ``behind_proxy`` tells whether the environment has a proxy for an address.
+    the gateway's own connections; ``behind_proxy`` tells whether the environment has a proxy for an address;
+    ``run_dir`` is a private directory where the workers of a gateway meet, ``None`` where there is but one.
     """
 
     clock: Clock
@@ -291,3 +292,4 @@ class Surroundings:
     connect: Callable[[Origin], Connections]
     behind_proxy: Callable[[str], bool]
     model_dir: Path
+    run_dir: Path | None = None
