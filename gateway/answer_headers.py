@@ -1,5 +1,6 @@
 """The headers of our answers. Only what stands here crosses: an upstream's own headers never do."""
 
+from functools import lru_cache
 from urllib.parse import quote
 
 from gateway.errors import HeadraceError, MethodNotAllowed
@@ -52,6 +53,7 @@ def error_headers(request_id: str, error: HeadraceError, *, attempts: int) -> li
     return headers
 
 
+@lru_cache(maxsize=1024)
 def _value(text: str) -> bytes:
     """``text`` as a header value: what is not printable ASCII is percent-encoded."""
     return quote(text, safe=" !#$&'()*+,/:;<=>?@[]^`{|}~\"").encode("ascii")

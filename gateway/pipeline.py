@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway.answer_headers import error_headers
@@ -62,26 +60,26 @@ class Pipeline:
         rules = self.rules
         arrival, unwelcome = rules.door.arrive(exchange)
         journal = Journal(arrival)
-        with self._counted():
-            try:
-                request = journal.request = await self._read(exchange, journal, unwelcome)
-                route = rules.world.match(request.model)
-                journal.route = route.name
-                journal.forecast = route.classifier.forecast(request)
-                ctx = Context(request=request, forecast=journal.forecast, worth=route.worth)
-                async with route.admitter.admit(ctx):
-                    decision = journal.decision = self._decide(rules.world, route, ctx)
-                    await self._attempt(rules.world, decision, route, ctx, journal, exchange)
-            except asyncio.CancelledError:
-                await self._cancelled(exchange, journal)
-            except HeadraceError as error:
-                await self._tell(exchange, journal, error)
-            except Exception as error:  # noqa: BLE001  # a bug of ours or of a plugin is an answer and an entry too
-                # The class and the place, never the text: it may quote what a client wrote.
-                _log.error("%s: %s in %s", arrival.id, type(error).__name__, _place(error))
-                await self._tell(exchange, journal, HeadraceError("something broke on our side"))
-            finally:
-                self._ledger.record(journal.close(self._bench.clock.now_s()))
+        task = self._begun()
+        try:
+            request = journal.request = await self._read(exchange, journal, unwelcome)
+            route = rules.world.match(request.model)
+            journal.route = route.name
+            journal.forecast = route.classifier.forecast(request)
+            ctx = Context(request=request, forecast=journal.forecast, worth=route.worth)
+            async with route.admitter.admit(ctx):
+                decision = journal.decision = self._decide(rules.world, route, ctx)
+                await self._attempt(rules.world, decision, route, ctx, journal, exchange)
+        except asyncio.CancelledError:
+            await self._cancelled(exchange, journal)
+        except HeadraceError as error:
+            await self._tell(exchange, journal, error)
+        except Exception as error:  # noqa: BLE001  # a bug of ours or of a plugin is an answer and an entry too
+            # The class and the place, never the text: it may quote what a client wrote.
+            _log.error("%s: %s in %s", arrival.id, type(error).__name__, _place(error))
+            await self._tell(exchange, journal, HeadraceError("something broke on our side"))
+        finally:
+            self._ended(task, journal)
 
     async def settled(self) -> None:
         """Returns when all requests that run now have ended, whatever comes after them."""
@@ -178,15 +176,17 @@ class Pipeline:
             task.uncancel()
         return exchange.gone or self.draining
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _begun(self) -> asyncio.Task[object]:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("an exchange is served by a task, so that a hang-up can cancel it")
         self._tasks.add(task)
         self._idle.clear()
+        return task
+
+    def _ended(self, task: asyncio.Task[object], journal: Journal) -> None:
         try:
-            yield
+            self._ledger.record(journal.close(self._bench.clock.now_s()))
         finally:
             self._tasks.discard(task)
             if not self._tasks:

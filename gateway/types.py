@@ -132,15 +132,13 @@ class Price:
 
     def cost_usd(self, usage: "Usage") -> Decimal:
         """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
-        cached_tokens = min(max(usage.cached_tokens, 0), max(usage.prompt_tokens, 0))
-        fresh_tokens = max(usage.prompt_tokens, 0) - cached_tokens
-        rate = self.cached_input_usd_per_mtok
-        cached_rate = self.input_usd_per_mtok if rate is None else rate
-        tokens_usd = (
-            fresh_tokens * self.input_usd_per_mtok
-            + cached_tokens * cached_rate
-            + max(usage.output_tokens, 0) * self.output_usd_per_mtok
-        )
+        prompt_tokens = max(usage.prompt_tokens, 0)
+        tokens_usd = max(usage.output_tokens, 0) * self.output_usd_per_mtok
+        if usage.cached_tokens > 0 and self.cached_input_usd_per_mtok is not None:
+            cached_tokens = min(usage.cached_tokens, prompt_tokens)
+            prompt_tokens -= cached_tokens
+            tokens_usd += cached_tokens * self.cached_input_usd_per_mtok
+        tokens_usd += prompt_tokens * self.input_usd_per_mtok
         return tokens_usd / MILLION + self.request_usd
 
 

@@ -3,9 +3,8 @@
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from gateway.errors import Overloaded
 from gateway.types import Context
@@ -76,27 +75,26 @@ class FixedConcurrency:
         """How many wait for one."""
         return len(self._places.queue)
 
-    @asynccontextmanager
-    async def admit(self, ctx: Context) -> AsyncIterator[None]:  # noqa: ARG002  # the port's signature
+    def admit(self, ctx: Context) -> "_Place":  # noqa: ARG002  # the port's signature
         """Holds a place for as long as the block runs.
 
         Raises:
             Overloaded: the queue is full, or the turn did not come in time.
         """
+        return _Place(self)
+
+    async def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
         places = self._places
-        loop = asyncio.get_running_loop()
         if places.taken < self.limit:
             places.taken += 1
         elif len(places.queue) >= self.queue:
             raise self._overloaded(f"{self.limit} requests are running and {len(places.queue)} are waiting")
         else:
             await self._wait(loop)
-        since_s = loop.time()
-        try:
-            yield
-        finally:
-            places.held(loop.time() - since_s)
-            self._give_back()
+
+    def _leave(self, held_s: float) -> None:
+        self._places.held(held_s)
+        self._give_back()
 
     async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         """Returns with a place, or raises without one. A turn has one fate: whoever sets it first decides."""
@@ -130,6 +128,26 @@ class FixedConcurrency:
         hold_s = self.wait_s if places.mean_hold_s is None else places.mean_hold_s
         drain_s = (len(places.queue) + 1) * hold_s / self.limit
         return Overloaded(reason, retry_after_s=max(_SOONEST_RETRY_S, drain_s))
+
+
+class _Place:
+    """The block of one request; a class, since a generator would cost each request three times as much."""
+
+    __slots__ = ("_loop", "_policy", "_since_s")
+
+    def __init__(self, policy: FixedConcurrency) -> None:
+        self._policy = policy
+        self._loop = asyncio.get_running_loop()
+        self._since_s = 0.0
+
+    async def __aenter__(self) -> None:
+        await self._policy._enter(self._loop)  # noqa: SLF001  # one thing in two classes
+        self._since_s = self._loop.time()
+
+    async def __aexit__(
+        self, cls: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._policy._leave(self._loop.time() - self._since_s)  # noqa: SLF001  # likewise
 
 
 def _expire(turn: "asyncio.Future[bool]") -> None:
