@@ -3,6 +3,7 @@
 import hashlib
 import random
 from collections.abc import Mapping
+from time import time_ns
 
 from gateway.clock import SystemClock
 from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
@@ -80,8 +81,11 @@ class Door:
 
 
 def new_request_id() -> str:
-    """A name for a request, unlikely enough to be given twice."""
-    return f"req_{random.getrandbits(96):024x}"  # a name, not a secret
+    """A name for a request, unlikely enough to be given twice. It begins with the time in milliseconds.
+
+    Names in the order of time let the ledger's index grow at its end, which is half of what random ones cost it.
+    """
+    return f"req_{time_ns() // 1_000_000:012x}{random.getrandbits(48):012x}"  # a name, not a secret
 
 
 def _key(name: bytes, value: bytes) -> bytes:

@@ -63,7 +63,8 @@ CREATE TABLE attempts (
 ) STRICT, WITHOUT ROWID;
 """
 
-INSERT_REQUEST = f"INSERT INTO requests VALUES (NULL{', ?' * 23})"  # noqa: S608  # only question marks go in
+LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM requests"
+INSERT_REQUEST = f"INSERT INTO requests VALUES (?{', ?' * 23})"  # noqa: S608  # only question marks go in
 INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
 
 _OLDEST = "SELECT seq FROM requests WHERE received_unix_s < ?1 ORDER BY received_unix_s, seq LIMIT ?2"
@@ -85,7 +86,12 @@ class Rows:
 def rows_of(entry: LedgerEntry) -> Rows:
     """The rows of ``entry``. Offsets are seconds since the request arrived; tokens are the sum over all attempts."""
     arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
-    usages = [attempt.usage for attempt in entry.attempts if attempt.usage is not None]
+    prompt_tokens = cached_tokens = output_tokens = 0
+    for attempt in entry.attempts:
+        if attempt.usage is not None:
+            prompt_tokens += attempt.usage.prompt_tokens
+            cached_tokens += attempt.usage.cached_tokens
+            output_tokens += attempt.usage.output_tokens
     last = entry.attempts[-1] if entry.attempts else None
     ttft_s = last.first_token_s - arrival.received_s if last is not None and last.first_token_s is not None else None
     return Rows(
@@ -105,9 +111,9 @@ def rows_of(entry: LedgerEntry) -> Rows:
             _count(forecast.prompt_tokens) if forecast is not None else None,
             _count(forecast.output_tokens_p50) if forecast is not None else None,
             _count(forecast.output_tokens_p90) if forecast is not None else None,
-            _count(sum(usage.prompt_tokens for usage in usages)),
-            _count(sum(usage.cached_tokens for usage in usages)),
-            _count(sum(usage.output_tokens for usage in usages)),
+            _count(prompt_tokens),
+            _count(cached_tokens),
+            _count(output_tokens),
             ttft_s,
             entry.ended_s - arrival.received_s,
             pico_usd(entry.cost_usd),
@@ -115,7 +121,7 @@ def rows_of(entry: LedgerEntry) -> Rows:
             arrival.trace.trace_id,
             _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
         ),
-        attempts=tuple(_attempt_row(n, attempt, arrival.received_s) for n, attempt in enumerate(entry.attempts, 1)),
+        attempts=tuple([_attempt_row(n, attempt, arrival.received_s) for n, attempt in enumerate(entry.attempts, 1)]),
     )
 
 
@@ -154,10 +160,13 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ..
 
 def _label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
     """A label of bounded length that SQLite can store: a lone surrogate has no UTF-8."""
-    text = text[:most]
+    if len(text) > most:
+        text = text[:most]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _count(number: int) -> int:
     """A count that fits SQLite's 64 bits: an upstream may claim any number of tokens."""
-    return min(max(number, -_INT64_MAX), _INT64_MAX)
+    if -_INT64_MAX <= number <= _INT64_MAX:
+        return number
+    return _INT64_MAX if number > 0 else -_INT64_MAX

@@ -10,9 +10,20 @@ from pathlib import Path
 from gateway.errors import ConfigurationError
 from gateway.seldom import Seldom
 from gateway.stores.database import open_database
-from gateway.stores.rows import DELETE_OLD_ATTEMPTS, DELETE_OLD_REQUESTS, INSERT_ATTEMPT, INSERT_REQUEST, Rows
+from gateway.stores.rows import (
+    DELETE_OLD_ATTEMPTS,
+    DELETE_OLD_REQUESTS,
+    INSERT_ATTEMPT,
+    INSERT_REQUEST,
+    LAST_SEQ,
+    Rows,
+    Value,
+)
 
 BATCH_REQUESTS = 1000
+
+_LINGER_S = 0.25
+"""Rows wait so long for others: a row in a batch of hundreds costs half of one in a batch of few."""
 
 _log = logging.getLogger(__name__)
 # What is wrong with one row, not with the disk: it must not hold up the others.
@@ -36,6 +47,7 @@ class SqlWriter:
         self._waiting: list[Rows] = []
         self._writing: list[Rows] = []
         self._closing = False
+        self._hurried = 0
         self._connection: sqlite3.Connection | None = None
         self._complain = Seldom(_log)
         self._thread = threading.Thread(target=self._run, name="headrace-ledger-sql", daemon=True)
@@ -56,7 +68,12 @@ class SqlWriter:
     def wait_until_written(self, timeout_s: float) -> bool:
         """Whether everything that was put is on disk, after waiting for at most ``timeout_s``."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._writing, timeout_s)
+            self._hurried += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(lambda: not self._waiting and not self._writing, timeout_s)
+            finally:
+                self._hurried -= 1
 
     def close(self, timeout_s: float) -> None:
         """Writes what waits and stops the thread, which gets ``timeout_s``; idempotent."""
@@ -86,9 +103,14 @@ class SqlWriter:
         with self._changed:
             if not self._writing:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
+                self._changed.wait_for(self._is_time, _LINGER_S)
                 self._writing = self._waiting[:BATCH_REQUESTS]
                 del self._waiting[:BATCH_REQUESTS]
             return self._writing
+
+    def _is_time(self) -> bool:
+        """Whether there is no point in waiting for more rows."""
+        return self._closing or self._hurried > 0 or len(self._waiting) >= BATCH_REQUESTS
 
     def _rest(self) -> bool:
         """Leaves the disk alone for a while; whether there is no further try."""
@@ -99,14 +121,8 @@ class SqlWriter:
 
     def _write(self, batch: Sequence[Rows]) -> None:
         connection = self._connection = self._connection or open_database(self._path)
-        bad_rows = 0
         connection.execute("BEGIN IMMEDIATE")
-        for rows in batch:
-            try:
-                seq = connection.execute(INSERT_REQUEST, rows.request).lastrowid
-                connection.executemany(INSERT_ATTEMPT, ((seq, *attempt) for attempt in rows.attempts))
-            except _BAD_ROW:
-                bad_rows += 1
+        bad_rows = _insert(connection, batch)
         self._prune(connection, newest_unix_s=max(rows.received_unix_s for rows in batch))
         connection.execute("COMMIT")
         self._lose(bad_rows, "they are not as the tables want them")
@@ -130,3 +146,34 @@ class SqlWriter:
             with self._changed:
                 self.dropped += requests
             self._complain("the ledger lost the rows of %d requests: %s", requests, reason)
+
+
+def _insert(connection: sqlite3.Connection, batch: Sequence[Rows]) -> int:
+    """Puts the rows in, all at once or, where one is bad, one by one; how many requests have bad ones.
+
+    At once, the interpreter is taken from the event loop as seldom as can be.
+    """
+    first_seq = 1 + int(connection.execute(LAST_SEQ).fetchone()[0])
+    numbered = tuple(enumerate(batch, first_seq))
+    connection.execute("SAVEPOINT batch")
+    try:
+        connection.executemany(INSERT_REQUEST, [(seq, *rows.request) for seq, rows in numbered])
+        connection.executemany(INSERT_ATTEMPT, [row for seq, rows in numbered for row in _attempts(seq, rows)])
+    except _BAD_ROW:
+        connection.execute("ROLLBACK TO batch")
+        return sum(not _insert_one(connection, seq, rows) for seq, rows in numbered)
+    return 0
+
+
+def _insert_one(connection: sqlite3.Connection, seq: int, rows: Rows) -> bool:
+    """Whether the rows of one request could be put in."""
+    try:
+        connection.execute(INSERT_REQUEST, (seq, *rows.request))
+        connection.executemany(INSERT_ATTEMPT, _attempts(seq, rows))
+    except _BAD_ROW:
+        return False
+    return True
+
+
+def _attempts(seq: int, rows: Rows) -> list[tuple[Value, ...]]:
+    return [(seq, *attempt) for attempt in rows.attempts]
