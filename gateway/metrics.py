@@ -1,19 +1,27 @@
 """Prometheus metrics, made from ledger entries after the answer: they cost the request nothing and cannot disagree."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway.label_names import LabelNames
 from gateway.live_gauges import Live, LiveCollector
-from gateway.tallies import Spread, Tally
+from gateway.tallies import Distribution, Spread, Tally, Total
 from gateway.types import Attempt, LedgerEntry, Status, Usage
 
 REQUEST_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 TTFT_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40)
 TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 FORECAST_RATIOS = (0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4, 10)
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """Everything that one process has counted since it started, by the names of the families."""
+
+    totals: dict[str, list[Total]]
+    distributions: dict[str, list[Distribution]]
 
 
 class Metrics:
@@ -47,6 +55,9 @@ class Metrics:
             registry, "headrace_forecast_error", "Output tokens / forecast median.", ("route",), FORECAST_RATIOS
         )
 
+        self._tallies = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced)
+        self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
+
     def rename(self, names: LabelNames) -> None:
         """Takes the names of a reloaded policy file; series that exist stay."""
         self._names = self._live.names = names
@@ -55,6 +66,29 @@ class Metrics:
         """Counts the entries."""
         for entry in batch:
             self._count(entry)
+
+    def counted(self) -> Counted:
+        """What has been counted so far; gauges are not."""
+        return Counted(
+            totals={tally.name: tally.series() for tally in self._tallies},
+            distributions={spread.name: spread.series() for spread in self._spreads},
+        )
+
+    def include(self, counted: Counted) -> None:
+        """Counts what another process has counted, too."""
+        for tally in self._tallies:
+            for labels, total in counted.totals.get(tally.name, ()):
+                tally.add(labels, total)
+        for spread in self._spreads:
+            for labels, counts, total in counted.distributions.get(spread.name, ()):
+                spread.add_all(labels, counts, total)
+
+    def together_with(self, others: Iterable[Counted], live: Live) -> "Metrics":
+        """New metrics: the sums of these and ``others``, and the present of ``live``."""
+        together = Metrics(self._names, live)
+        for counted in (self.counted(), *others):
+            together.include(counted)
+        return together
 
     async def close(self) -> None:
         """Nothing to give back."""

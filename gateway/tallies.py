@@ -10,12 +10,17 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
+Total = tuple[tuple[str, ...], float]
+"""Labels of a counter, and how much it has counted."""
+Distribution = tuple[tuple[str, ...], tuple[int, ...], float]
+"""Labels of a histogram, how many values are in each bucket alone, and their sum."""
+
 
 class Tally(Collector):
     """A counter with labels. Series appear when they are first counted; the caller keeps labels bounded."""
 
     def __init__(self, registry: CollectorRegistry, name: str, meaning: str, labels: Sequence[str]) -> None:
-        self._name, self._meaning, self._labels = name, meaning, labels
+        self.name, self._meaning, self._labels = name, meaning, labels
         self._totals: dict[tuple[str, ...], float] = {}
         registry.register(self)
 
@@ -23,13 +28,17 @@ class Tally(Collector):
         """Counts ``amount``, which is not negative."""
         self._totals[labels] = self._totals.get(labels, 0.0) + amount
 
+    def series(self) -> list[Total]:
+        """All series; ``add`` takes each of them."""
+        return list(self._totals.items())
+
     def describe(self) -> Iterator[CounterMetricFamily]:
         """The family without its series, so that the registry can refuse a second of the same name."""
-        yield CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+        yield CounterMetricFamily(self.name, self._meaning, labels=self._labels)
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """The family with all its series."""
-        family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+        family = CounterMetricFamily(self.name, self._meaning, labels=self._labels)
         for labels, total in self._totals.items():
             family.add_metric(labels, total)
         yield family
@@ -41,7 +50,7 @@ class Spread(Collector):
     def __init__(
         self, registry: CollectorRegistry, name: str, meaning: str, labels: Sequence[str], bounds: Sequence[float]
     ) -> None:
-        self._name, self._meaning, self._labels = name, meaning, labels
+        self.name, self._meaning, self._labels = name, meaning, labels
         self._bounds = tuple(bounds)
         self._ends = [*(str(float(bound)) for bound in bounds), "+Inf"]
         self._counts: dict[tuple[str, ...], list[int]] = {}
@@ -56,13 +65,23 @@ class Spread(Collector):
         counts[bisect_left(self._bounds, value)] += 1
         self._sums[labels] = self._sums.get(labels, 0.0) + value
 
+    def series(self) -> list[Distribution]:
+        """All series; ``add_all`` takes each of them."""
+        return [(labels, tuple(counts), self._sums[labels]) for labels, counts in self._counts.items()]
+
+    def add_all(self, labels: tuple[str, ...], counts: Sequence[int], total: float) -> None:
+        """Adds what another of the same bounds has counted, bucket by bucket, and the sum of its values."""
+        mine = self._counts.get(labels, [0] * len(self._ends))
+        self._counts[labels] = [ours + theirs for ours, theirs in zip(mine, counts, strict=True)]
+        self._sums[labels] = self._sums.get(labels, 0.0) + total
+
     def describe(self) -> Iterator[HistogramMetricFamily]:
         """The family without its series, so that the registry can refuse a second of the same name."""
-        yield HistogramMetricFamily(self._name, self._meaning, labels=self._labels)
+        yield HistogramMetricFamily(self.name, self._meaning, labels=self._labels)
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """The family with all its series, buckets cumulative as the exposition wants them."""
-        family = HistogramMetricFamily(self._name, self._meaning, labels=self._labels)
+        family = HistogramMetricFamily(self.name, self._meaning, labels=self._labels)
         for labels, counts in self._counts.items():
             running = 0
             buckets: list[tuple[str, float]] = []
