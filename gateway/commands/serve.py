@@ -2,6 +2,8 @@
 
 SIGTERM or SIGINT: not ready at once, nothing new, running answers finish or are ended with an error event when
 ``HEADRACE_DRAIN_S`` is over, then exit 0. A second one ends it now. SIGHUP reloads the policy file.
+
+With ``--workers`` this process serves nobody: it runs so many of itself, passes the signals on, and replaces who dies.
 """
 
 import argparse
@@ -11,17 +13,26 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import uvicorn
 
 from gateway import logs
 from gateway.app import Gateway
+from gateway.errors import ConfigurationError
+from gateway.garbage import collect_less
+from gateway.listening import Listening, base_url
 from gateway.ownership import check_ownership
+from gateway.run_directory import open_run_directory
 from gateway.settings import Settings, event_loop, read_settings
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
+from gateway.worker_line import DRAIN, END_NOW, RELOAD, Assignment, ParentLine
+from gateway.workers import Workers
+
+_NOT_STARTED = 3
 
 _log = logging.getLogger(__name__)
 
@@ -31,19 +42,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", nargs="?", type=Path, help="policy file (default: the embedded model alone)")
     parser.add_argument("--host", help="address to bind (HEADRACE_HOST)")
     parser.add_argument("--port", type=int, help="port to bind (HEADRACE_PORT)")
+    parser.add_argument("--workers", type=int, help="processes that serve (HEADRACE_WORKERS)")
+    parser.add_argument("--worker", type=_assignment, help=argparse.SUPPRESS)  # how a parent starts a worker
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves, and returns the exit code."""
     check_ownership()
-    settings = read_settings(policy=arguments.policy, host=arguments.host, port=arguments.port)
-    gateway = Gateway(settings)
-    _configure_logs(settings, gateway)
+    settings = read_settings(
+        policy=arguments.policy, host=arguments.host, port=arguments.port, workers=arguments.workers
+    )
+    assignment: Assignment | None = arguments.worker
+    if settings.workers > 1 and assignment is None:
+        return _run_workers(settings)
+    gateway = Gateway(settings, assignment=assignment)
+    _configure_logs(settings, gateway.secrets())
     gateway.check_bind()
-    server = _Server(gateway, settings)
+    server = _Server(gateway, settings, line=assignment.line if assignment is not None else None)
     with contextlib.suppress(KeyboardInterrupt):
-        server.run()
-    return 0 if server.started else 3
+        server.run(assignment.sockets() if assignment is not None else None)
+    return 0 if server.started else _NOT_STARTED
+
+
+def _assignment(text: str) -> Assignment:
+    return msgspec.json.decode(text, type=Assignment)
+
+
+def _run_workers(settings: Settings) -> int:
+    if sys.platform == "win32":
+        raise ConfigurationError("there can be but one worker on this platform", where="HEADRACE_WORKERS")
+    _configure_logs(settings, ())  # this process knows none
+    try:
+        listening = Listening(settings.host, settings.port)
+    except OSError as error:
+        _log.error("%s", error)  # the words are the whole story
+        return _NOT_STARTED
+    with contextlib.closing(listening), contextlib.closing(open_run_directory(settings.state_dir)) as run_dir:
+        workers = Workers(
+            settings.workers,
+            command=_worker_command(settings),
+            listening=listening,
+            run_dir=run_dir,
+            drain_s=settings.drain_s,
+        )
+        return asyncio.run(workers.run())
+
+
+def _worker_command(settings: Settings) -> Sequence[str]:
+    """This command with what the options have decided; the environment is inherited.
+
+    ``-P`` keeps the working directory off the child's path, so that a folder there cannot stand in for our packages.
+    """
+    policy = (str(settings.policy.absolute()),) if settings.policy is not None else ()
+    warnings = (f"-W{option}" for option in sys.warnoptions)
+    options = ("--host", settings.host, "--port", str(settings.port))
+    return (sys.executable, "-P", *warnings, "-m", "gateway", "serve", *policy, *options)
 
 
 def _limits(settings: Settings) -> ServerLimits:
@@ -56,10 +109,8 @@ def _limits(settings: Settings) -> ServerLimits:
     )
 
 
-def _configure_logs(settings: Settings, gateway: Gateway) -> None:
-    logs.configure(
-        sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=gateway.secrets()
-    )
+def _configure_logs(settings: Settings, secrets: Sequence[str]) -> None:
+    logs.configure(sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=secrets)
 
 
 class _Server(uvicorn.Server):
@@ -67,9 +118,11 @@ class _Server(uvicorn.Server):
 
     It starts and closes the gateway itself. As a lifespan, a wrong configuration would come out as a traceback, and a
     second signal would leave the ledger unwritten and the engine running.
+
+    ``line`` is a worker's to its parent: the parent says where it listens, and when to end now.
     """
 
-    def __init__(self, gateway: Gateway, settings: Settings) -> None:
+    def __init__(self, gateway: Gateway, settings: Settings, *, line: int | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 gateway.asgi,
@@ -90,6 +143,10 @@ class _Server(uvicorn.Server):
         self._gateway = gateway
         self._settings = settings
         self._draining: asyncio.Task[None] | None = None
+        self._line_to_parent = line
+        self._parent = ParentLine(
+            {DRAIN: self._start_draining, END_NOW: self._end_now, RELOAD: self._reload}, self._orphaned
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -118,13 +175,17 @@ class _Server(uvicorn.Server):
         except BaseException:  # uvicorn leaves by SystemExit where the port is taken
             await self._gateway.close()
             raise
+        collect_less()
+        if self._line_to_parent is not None:
+            await self._parent.open(self._line_to_parent)
+            return
         for server in self.servers:
             for listening in server.sockets:
-                host, port = listening.getsockname()[:2]
-                _log.info("running on http://%s:%d/v1", f"[{host}]" if ":" in host else host, port)
+                _log.info("running on %s", base_url(listening))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening, then ends what is left: clients that do not read the last of their answer, too."""
+        self._parent.close()
         await super().shutdown(sockets)
         await self._gateway.close()
         for connection in tuple(self.server_state.connections):
@@ -133,10 +194,24 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         if self._draining is None:
+            self._start_draining()
+        elif self._line_to_parent is None:
+            self._end_now()
+
+    def _start_draining(self) -> None:
+        if self._draining is None:
             _log.info("draining for up to %g s", self._settings.drain_s)
             self._draining = asyncio.create_task(self._drain(), name="headrace-drain")
-        else:
-            self.should_exit = self.force_exit = True
+
+    def _end_now(self) -> None:
+        self.should_exit = self.force_exit = True
+
+    def _orphaned(self) -> None:
+        """The address is free at once for whoever takes the parent's place; running answers go on for their time."""
+        _log.error("the parent process is gone")
+        for server in self.servers:
+            server.close()
+        self._start_draining()
 
     async def _drain(self) -> None:
         await self._gateway.pipeline.drain(self._settings.drain_s)
@@ -147,4 +222,6 @@ class _Server(uvicorn.Server):
 
     async def _reload_policy(self) -> None:
         await self._gateway.reload()
-        _configure_logs(self._settings, self._gateway)  # the file may name secrets that were not hidden before
+        _configure_logs(
+            self._settings, self._gateway.secrets()
+        )  # the file may name secrets that were not hidden before

@@ -1,8 +1,9 @@
-"""What is measured: ``headrace serve`` as an operator would run it, and nginx as a bare reverse proxy beside it."""
+"""What is measured: ``headrace serve`` as an operator would run it, and how any server here is asked."""
 
 import hashlib
+import http.client
+import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from programs import HERE, HOST, free_port, stop, wait_until_up
 
 ROOT = HERE.parents[1]
 API_KEY = "sk-benchmark-0123456789abcdef"
+CHAT_PATH = "/v1/chat/completions"
 KEY_HEADER = f"authorization: Bearer {API_KEY}"
 
 # One priced backend behind a key. Everything that a route has by default is on: forecast, admission, three filters,
@@ -34,22 +36,6 @@ tenants:
   benchmark: {{keys_sha256: [{key_sha256}]}}
 """
 
-# As bare as it gets: no log, no buffering of answers, connections to the upstream kept open.
-_NGINX = """
-worker_processes 1; daemon off; error_log stderr warn; pid {folder}/nginx.pid;
-events {{ worker_connections 4096; }}
-http {{
-  access_log off; client_max_body_size 64m; client_body_buffer_size 256k; client_body_temp_path {folder}/body;
-  proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-  keepalive_requests 1000000000;
-  upstream up {{ server {host}:{upstream_port}; keepalive 1024; keepalive_requests 1000000000; }}
-  server {{
-    listen {host}:{port} backlog=4096;
-    location / {{ proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }}
-  }}
-}}
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
@@ -60,10 +46,34 @@ class Server:
     pid: int
     start_up_s: float
     state: Path
+    path: str = CHAT_PATH
+    model: str = "mock-model"
+    headers: tuple[str, ...] = (KEY_HEADER,)
 
 
-class Absent(Exception):
-    """A peer cannot be run here; the text says why."""
+def ask(server: Server) -> None:
+    """Sends it one small chat request.
+
+    Raises:
+        OSError: nobody listens, or the answer is not 200.
+    """
+    body = json.dumps({"model": server.model, "messages": [{"role": "user", "content": "hi"}]}).encode()
+    headers = dict(header.split(": ", 1) for header in (*server.headers, "content-type: application/json"))
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=20)
+    try:
+        connection.request("POST", server.path, body, headers)
+        response = connection.getresponse()
+        text = response.read(500)
+    finally:
+        connection.close()
+    if response.status != http.HTTPStatus.OK:
+        raise OSError(f"it answered {response.status}: {text!r}")
+
+
+def policy_text(upstream_port: int, *, limit: int, queue: int) -> str:
+    """The policy file of the benchmarks; ``limit`` and ``queue`` are those of the route's admission."""
+    key_sha256 = hashlib.sha256(API_KEY.encode()).hexdigest()
+    return _POLICY.format(host=HOST, upstream_port=upstream_port, limit=limit, queue=queue, key_sha256=key_sha256)
 
 
 @contextmanager
@@ -83,34 +93,13 @@ def run_headrace(
         RuntimeError: it did not start, or did not stop with exit code 0.
     """
     policy, port = folder / "policy.yaml", free_port()
-    key_sha256 = hashlib.sha256(API_KEY.encode()).hexdigest()
-    policy.write_text(
-        _POLICY.format(host=HOST, upstream_port=upstream_port, limit=limit, queue=queue, key_sha256=key_sha256)
-    )
+    policy.write_text(policy_text(upstream_port, limit=limit, queue=queue))
     ours = {"HEADRACE_STATE_DIR": str(folder / "state"), **(environment or {})}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HEADRACE_"))}
     command = [sys.executable, "-m", "gateway", "serve", str(policy), "--port", str(port)]
     with (folder / "headrace.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=inherited | ours, stderr=log)
     yield from _running("headrace", process, port, "/healthz", folder / "state")
-
-
-@contextmanager
-def run_nginx(folder: Path, upstream_port: int) -> Iterator[Server]:
-    """Runs nginx before the upstream.
-
-    Raises:
-        Absent: it is not installed.
-    """
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-    if program is None:
-        raise Absent("nginx is not installed")
-    port = free_port()
-    configuration = folder / "nginx.conf"
-    configuration.write_text(_NGINX.format(folder=folder, host=HOST, upstream_port=upstream_port, port=port))
-    with (folder / "nginx.log").open("wb") as log:
-        process = subprocess.Popen([program, "-p", folder, "-c", configuration], stderr=log)
-    yield from _running("nginx", process, port, "/", folder)
 
 
 def _running(name: str, process: "subprocess.Popen[bytes]", port: int, path: str, state: Path) -> Iterator[Server]:

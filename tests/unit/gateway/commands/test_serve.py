@@ -1,3 +1,4 @@
+import gc
 import io
 import logging
 from collections.abc import Iterator
@@ -22,6 +23,15 @@ def root_logger() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.captureWarnings(capture=False)
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The garbage collector of the process is as it was before."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
 
 
 def _gateway(policy_file: Path, folder: Path, clock: Any) -> tuple[Gateway, Settings]:
@@ -50,3 +60,18 @@ async def test_a_reload_hides_the_secrets_that_it_brings(
     await gateway.close()
     assert "refused: [hidden]" in stream.getvalue()
     assert "value-of-the-second" not in stream.getvalue()
+
+
+@pytest.mark.usefixtures("collector")
+async def test_once_it_serves_the_garbage_collector_keeps_out_of_the_way(
+    policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hand_clock: Any
+) -> None:
+    """What was built at the start is frozen: no collection walks through it between two requests."""
+    monkeypatch.setenv("FIRST_KEY", "value-of-the-first")
+    gateway, settings = _gateway(policy_file, tmp_path, hand_clock)
+    server = _Server(gateway, settings.model_copy(update={"port": 0}))
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup()
+    assert 0 < gc.get_freeze_count()
+    await server.shutdown()

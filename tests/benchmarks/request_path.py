@@ -1,0 +1,279 @@
+"""What the gateway's own code costs a request: CPU time without a socket, a neighbour, or a load client's share of it.
+
+    python tests/benchmarks/request_path.py                        us per request: whole, 32 KB prompt, streamed
+    python tests/benchmarks/request_path.py a16 --functions 40     where it goes, by function (cProfile)
+
+The whole path in one process, everything on, as ``headrace serve`` runs it: bytes of a request go into the server's
+protocol, bytes of an upstream's answer into the client's connection, and what is written on either side is looked at
+and thrown away. What is missing are the system calls: an accepted byte's ``recv``, ``send`` and ``epoll_wait``. The
+least of several rounds is told, which other work on the machine disturbs least; it is for comparing two states of the
+code, and no figure to publish.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+from figures import table
+from servers import API_KEY, ROOT, policy_text
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+sys.path.insert(0, str(ROOT))
+
+from gateway.app import Gateway
+from gateway.garbage import collect_less
+from gateway.settings import Settings
+from gateway.transport.address import Address
+from gateway.transport.client import PooledConnections
+from gateway.transport.pool import Pool
+from gateway.transport.request_head import RequestHead
+from gateway.transport.server import protocol_class
+from gateway.transport.server_limits import ServerLimits
+
+CONNECTIONS = 16
+_DATE = (b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a client sends, what the upstream answers, read by read, and how an answer ends on the client's side."""
+
+    title: str
+    requests: int
+    prompt_bytes: int = 1024
+    stream: bool = False
+    chunks: int = 0
+    chunks_a_read: int = 1
+
+    def request(self) -> bytes:
+        """A request as a client library writes it."""
+        message = {"role": "user", "content": "word " * (self.prompt_bytes // 5)}
+        fields: dict[str, Any] = {"model": "mock-model", "messages": [message]}
+        if self.stream:
+            fields["stream"] = True
+        body = msgspec.json.encode(fields)
+        head = [
+            "POST /v1/chat/completions HTTP/1.1",
+            "host: 127.0.0.1:8080",
+            f"authorization: Bearer {API_KEY}",
+            "accept: application/json",
+            "content-type: application/json",
+            "user-agent: bench/1.0",
+            f"content-length: {len(body)}",
+        ]
+        return "\r\n".join((*head, "", "")).encode() + body
+
+    def reads(self) -> list[bytes]:
+        """What the gateway reads of the upstream, cut as it arrives."""
+        if not self.stream:
+            body = msgspec.json.encode(_WHOLE)
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            return [head % len(body) + body]
+        chunks = [_event({"content": " word"}) for _ in range(self.chunks)]
+        events = [_event({"role": "assistant", "content": ""}), *chunks, _event({}, finish="stop"), _USAGE, _DONE]
+        framed = [b"%x\r\n%b\r\n" % (len(event), event) for event in events] + [b"0\r\n\r\n"]
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        step = self.chunks_a_read
+        return [head + framed[0]] + [b"".join(framed[at : at + step]) for at in range(1, len(framed), step)]
+
+    def ends(self, data: bytes) -> bool:
+        """Whether this write is an answer's last."""
+        return not self.stream or data.endswith(b"0\r\n\r\n")
+
+
+_USAGE_COUNTS = {"prompt_tokens": 256, "completion_tokens": 16, "total_tokens": 272}
+_ENVELOPE = {
+    "id": "chatcmpl-0123456789",
+    "object": "chat.completion.chunk",
+    "created": 1700000000,
+    "model": "mock-model",
+}
+_MESSAGE = {"role": "assistant", "content": "word " * 16}
+_WHOLE = {
+    **_ENVELOPE,
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": _MESSAGE, "logprobs": None, "finish_reason": "stop"}],
+    "usage": _USAGE_COUNTS,
+}
+
+
+def _event(delta: dict[str, str], *, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return b"data: %b\n\n" % msgspec.json.encode({**_ENVELOPE, "choices": [choice]})
+
+
+_DONE = b"data: [DONE]\n\n"
+_USAGE = b"data: %b\n\n" % msgspec.json.encode({**_ENVELOPE, "choices": [], "usage": _USAGE_COUNTS})
+
+SCRIPTS = {
+    "a16": Script(title="whole, 1 KB prompt", requests=3000),
+    "b16": Script(title="whole, 32 KB prompt", requests=1500, prompt_bytes=32768),
+    "c16": Script(title="stream, 64 chunks, 4 a read", requests=500, stream=True, chunks=64, chunks_a_read=4),
+    "e200": Script(title="stream, 32 chunks, 1 a read", requests=500, stream=True, chunks=32),
+}
+
+
+class _Wire(asyncio.Transport):
+    """One end of a connection whose other end is a function."""
+
+    def __init__(self, on_write: Callable[["_Wire", bytes], None], sock: socket.socket | None = None) -> None:
+        super().__init__()
+        self.protocol: Any = None
+        self._on_write = on_write
+        self._sock = sock
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._sock if name == "socket" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """There is no buffer."""
+
+    def write(self, data: Any) -> None:
+        self._on_write(self, data)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        """Nothing is read from a socket."""
+
+    def resume_reading(self) -> None:
+        """Likewise."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def abort(self) -> None:
+        """Likewise."""
+        asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+
+@dataclass(eq=False)
+class _Load:
+    """Clients and upstream of one run: each client sends its next request when the last answer is out."""
+
+    script: Script
+    left: int = 0
+    under_way: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._request, self._reads = self.script.request(), self.script.reads()
+        self._loop = asyncio.get_running_loop()
+        self.pair = socket.socketpair()
+
+    async def dial(self, connection: Any) -> None:
+        """An upstream's connection."""
+        wire = _Wire(self._asked, self.pair[0])
+        wire.protocol = connection
+        connection.connection_made(wire)
+
+    def client(self, protocol: Any) -> _Wire:
+        """A client's connection."""
+        wire = _Wire(self._answered)
+        wire.protocol = protocol
+        protocol.connection_made(wire)
+        return wire
+
+    async def run(self, clients: list[_Wire], requests: int) -> None:
+        self.left, self.under_way = requests, 0
+        self.over.clear()
+        for wire in clients:
+            self._next(wire)
+        await self.over.wait()
+
+    def _next(self, wire: _Wire) -> None:
+        if self.left:
+            self.left -= 1
+            self.under_way += 1
+            self._loop.call_soon(wire.protocol.data_received, self._request)
+        elif not self.under_way:
+            self.over.set()
+
+    def _answered(self, wire: _Wire, data: bytes) -> None:
+        if self.script.ends(data):
+            if b"HTTP/1.1 200" not in data and not self.script.stream:
+                raise RuntimeError(f"the gateway answered {data[:200]!r}")
+            self.under_way -= 1
+            self._next(wire)
+
+    def _asked(self, wire: _Wire, _: bytes) -> None:
+        self._loop.call_soon(self._feed, wire, 0)
+
+    def _feed(self, wire: _Wire, at: int) -> None:
+        wire.protocol.data_received(self._reads[at])
+        if at + 1 < len(self._reads):
+            self._loop.call_soon(self._feed, wire, at + 1)
+
+
+async def _serve(folder: Path, script: Script, rounds: int, profile: cProfile.Profile | None) -> dict[str, float]:
+    policy = folder / "policy.yaml"
+    policy.write_text(policy_text(9, limit=1024, queue=1024))
+    gateway = Gateway(Settings(policy=policy, state_dir=folder / "state"))
+    await gateway.start()
+    load = _Load(script)
+    head = RequestHead(Address.of("http://127.0.0.1:9/v1"), {})
+    pool = Pool(load.dial, connect_timeout_s=5, keep_alive_s=4, max_connections=1000)
+    backend: Any = gateway.world.backends["upstream"]
+    backend._open.connections = PooledConnections(head, pool)
+    limits = ServerLimits(max_header_bytes=65536, max_body_bytes=1 << 25, body_timeout_s=60)
+    server_class = protocol_class(gateway.pipeline, limits)
+    config = Config(gateway.asgi, http=server_class, ws="none", lifespan="off", interface="asgi3", log_config=None)
+    state = ServerState()
+    state.default_headers = [_DATE]
+    clients = [load.client(server_class(config=config, server_state=state, app_state={})) for _ in range(CONNECTIONS)]
+    await load.run(clients, script.requests // 4)
+    collect_less()
+    all_us: list[float] = []
+    loop_us: list[float] = []
+    for _ in range(rounds):
+        all_s, loop_s = time.process_time(), time.thread_time()
+        if profile is not None:
+            profile.enable()
+        await load.run(clients, script.requests)
+        if profile is not None:
+            profile.disable()
+        loop_us.append((time.thread_time() - loop_s) / script.requests * 1e6)
+        await asyncio.sleep(0.5)  # the ledger's last batch is part of the price
+        all_us.append((time.process_time() - all_s) / script.requests * 1e6)
+    await gateway.close()
+    return {"all": min(all_us), "loop": min(loop_us)}
+
+
+def main() -> int:
+    """Runs and prints."""
+    parser = argparse.ArgumentParser(description="What the gateway's own code costs a request.")
+    parser.add_argument("scripts", nargs="*", default=list(SCRIPTS), help=f"some of {', '.join(SCRIPTS)}")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--functions", type=int, default=0, help="list so many functions")
+    options = parser.parse_args()
+    rows = []
+    for key in options.scripts:
+        script = SCRIPTS[key]
+        profile = cProfile.Profile() if options.functions else None
+        with tempfile.TemporaryDirectory() as folder:
+            cost = uvloop.run(_serve(Path(folder), script, options.rounds, profile))
+        a_chunk = f"{cost['all'] / script.chunks:.2f}" if script.chunks else ""
+        rows.append([f"{key}: {script.title}", f"{cost['all']:.1f}", f"{cost['loop']:.1f}", a_chunk])
+        if profile is not None:
+            stats = pstats.Stats(profile)
+            print(f"{options.rounds * script.requests} requests")
+            stats.sort_stats("tottime").print_stats(options.functions)
+    print(table(["script", "CPU us/request", "of it on the loop", "us/chunk"], rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
