@@ -23,6 +23,7 @@ from gateway.pipeline import Pipeline, Rules
 from gateway.policy_file import read_policy
 from gateway.ports import Backend, Clock, Surroundings
 from gateway.settings import Settings
+from gateway.sibling_metrics import SiblingMetrics
 from gateway.sink import AnswerBounds
 from gateway.site import Front, Outlook, Readiness, build_site
 from gateway.stores.memory import MemoryShared
@@ -31,6 +32,7 @@ from gateway.telemetry import open_spans
 from gateway.transport.client import open_connections
 from gateway.trial import Bench
 from gateway.wire.format import BodyLimits
+from gateway.worker_line import Assignment
 from gateway.world import World, build_world
 
 LEDGER_FILE = "ledger.sqlite3"
@@ -44,12 +46,15 @@ _log = logging.getLogger(__name__)
 class Gateway:
     """A gateway as one process runs it. ``asgi`` is its application; its lifespan starts and stops everything.
 
+    ``assignment`` makes it one of several workers, which share what they can.
+
     Raises:
         ConfigurationError: the policy file or an ``OTEL_*`` variable is wrong; nothing has been started then.
     """
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, assignment: Assignment | None = None) -> None:
         self._settings = settings
+        self._run_dir = Path(assignment.run_dir) if assignment is not None else None
         self._clock = clock or SystemClock()
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -60,6 +65,7 @@ class Gateway:
         self._fleet = Fleet(clock=self._clock, shared=MemoryShared(self._clock))
         self._rows = _open_rows(settings)
         self._metrics = Metrics(_label_names(world), self._live())
+        self._siblings = self._meet_siblings(assignment)
         spans = open_spans(settings.otel_variables())
         lines = AccessLog() if settings.access_log else None
         sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
@@ -98,6 +104,8 @@ class Gateway:
         if self._rows is not None:
             self._rows.start()
         self._ledger.start()
+        if self._siblings is not None:
+            self._siblings.start()
         for name, backend in self.world.backends.items():
             await backend.start(name, self._surroundings())
 
@@ -110,6 +118,8 @@ class Gateway:
                 await backend.close()
         finally:
             await self._ledger.close()
+            if self._siblings is not None:
+                await self._siblings.close()
 
     async def reload(self) -> None:
         """Builds the world of the policy file anew and swaps it in; a bad file keeps the old world and says so."""
@@ -163,6 +173,7 @@ class Gateway:
             connect=open_connections,
             behind_proxy=self._settings.behind_proxy,
             model_dir=self._settings.model_dir,
+            run_dir=self._run_dir,
         )
 
     def _front(self) -> ASGIApp:
@@ -190,7 +201,13 @@ class Gateway:
 
     def _render_metrics(self, accept: str) -> tuple[bytes, str]:
         self._ledger.flush()
-        return self._metrics.render(accept)
+        return (self._siblings or self._metrics).render(accept)
+
+    def _meet_siblings(self, assignment: Assignment | None) -> SiblingMetrics | None:
+        if assignment is None:
+            return None
+        run_dir = Path(assignment.run_dir)
+        return SiblingMetrics(self._metrics, self._live(), run_dir=run_dir, worker=assignment.worker)
 
     def _live(self) -> Live:
         return Live(

@@ -34,6 +34,8 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes that serve; one alone is its own parent."""
     policy: Path | None = None
     """The policy file; without one the embedded model answers every model name."""
 

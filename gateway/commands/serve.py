@@ -59,8 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     _configure_logs(settings, gateway.secrets())
     gateway.check_bind()
     server = _Server(gateway, settings, line=assignment.line if assignment is not None else None)
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run(assignment.sockets() if assignment is not None else None)
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as inherited:
+        sockets = assignment.sockets() if assignment is not None else []
+        for listening in sockets:
+            inherited.enter_context(listening)
+        server.run(sockets or None)
     return 0 if server.started else _NOT_STARTED
 
 
