@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: serve test check quick fix bench clean
+.PHONY: serve test check quick fix bench peers clean
 
 serve: $(STAMP)  ## pull the default model and serve it on http://127.0.0.1:8080
 	$(BIN)/headrace model pull
@@ -29,8 +29,11 @@ fix: $(STAMP)  ## format, and mend what the linter can
 bench: $(STAMP)  ## the figures in docs/performance.md
 	$(BIN)/python tests/benchmarks/overhead.py $(ARGS)
 
+peers: $(STAMP)  ## the other gateways that `make bench ARGS=--peers` runs beside ours
+	$(BIN)/python tests/benchmarks/installed_peers.py $(ARGS)
+
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf tests/benchmarks/bin .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

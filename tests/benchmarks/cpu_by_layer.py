@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import proc
@@ -48,14 +49,14 @@ def sample(key: str, seconds: int, folder: Path) -> tuple[str, float]:
     if spy is None:
         raise SystemExit("py-spy is needed: pip install py-spy")
     scenario, stacks = SCENARIOS[key], folder / "stacks"
-    options = [*scenario.options(), "--seconds"]
     with run_upstream() as upstream, run_headrace(folder, upstream.port) as server:
-        load(server.port, [*options, "1"], timeout_s=60)
+        upstream.serve(scenario.upstream)
+        load(server.port, replace(scenario, seconds=1).options(server), timeout_s=60)
         command = [spy, "record", "--pid", str(server.pid), "--duration", str(seconds), "--rate", "200"]
         command += ["--format", "raw", "--full-filenames", "--output", str(stacks)]
         all_s, main_s = proc.cpu_s(server.pid), proc.main_thread_cpu_s(server.pid)
         watching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        load(server.port, [*options, str(seconds + 2)], timeout_s=seconds + 90)
+        load(server.port, replace(scenario, seconds=seconds + 2).options(server), timeout_s=seconds + 90)
         if watching.wait():
             raise SystemExit("py-spy failed; it needs the right to trace (CAP_SYS_PTRACE, or root)")
         all_s, main_s = proc.cpu_s(server.pid) - all_s, proc.main_thread_cpu_s(server.pid) - main_s

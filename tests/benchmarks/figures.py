@@ -15,6 +15,8 @@ class Figure:
     rounds: int
 
     def __str__(self) -> str:
+        if self.rounds == 1:
+            return short(self.median)
         return f"{short(self.median)} ({short(self.low)}-{short(self.high)})"
 
 

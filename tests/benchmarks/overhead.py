@@ -1,13 +1,16 @@
 """What ``headrace serve`` costs: CPU time per request and per streamed chunk, added latency, memory, start-up.
 
-    python tests/benchmarks/overhead.py             all scenarios, 5 rounds, about five minutes
-    python tests/benchmarks/overhead.py --quick     a smoke run of a few seconds; its figures mean nothing
-    python tests/benchmarks/overhead.py --json      the report as JSON on standard output, the table on standard error
+    python tests/benchmarks/overhead.py                     all scenarios beside nginx, 5 rounds, about three minutes
+    python tests/benchmarks/overhead.py --peers             beside all that `make peers` installed, a quarter of an hour
+    python tests/benchmarks/overhead.py --peers nginx litellm --scenarios a16,c16
+    python tests/benchmarks/overhead.py --quick             a smoke run of a few seconds; its figures mean nothing
 
 The steady figure on a machine that others use too is CPU time: user and system time of the whole process tree over the
 requests that reached the upstream. Latency is taken by turns, direct and through, and given as the median of the paired
-differences. nginx runs beside us in the same rounds as a bare reverse proxy: what hardly anybody can beat. Both talk
-over loopback to the upstream of ``upstream.c``. The report is also written to ``tests/benchmarks/out/overhead.json``.
+differences. All servers take turns in the same rounds; all talk over loopback to the upstream of ``upstream.c``. Ours
+does everything that it can: key check, forecast, admission, filters, five cost terms with the prefix index, the ledger
+in SQLite, metrics, and spans to a collector for the 10 % of requests whose ``traceparent`` says that it is sampled.
+The report is also written to ``tests/benchmarks/out/overhead.json``, from which ``overhead_chart.py`` draws.
 """
 
 import argparse
@@ -18,19 +21,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import proc
-from figures import Figure, figure, paired, short, table
+from collector import collect_spans
+from figures import figure, paired
+from installed_peers import Absent, run_peer
+from overhead_report import MIB, report_text
+from peers import PEERS
 from programs import HERE, Upstream, load, run_upstream
-from servers import KEY_HEADER, ROOT, Absent, Server, run_headrace, run_nginx
+from servers import ROOT, Server, ask, run_headrace
 
 OUT = HERE / "out" / "overhead.json"
-MIB = 1024 * 1024
+START_UPS = 5
+SAMPLED_PERCENT = 10
 
 _SETTLE_S = 0.3
 """What comes after an answer, its entry on the ledger, belongs to its cost: a batch lingers for 50 ms at most."""
@@ -45,15 +53,21 @@ class Scenario:
     prompt_bytes: int = 1024
     chunks: int = 0
     delay_us: int = 0
-    seconds: float = 1.5
+    seconds: float = 1.0
 
-    def options(self) -> list[str]:
-        """The load client's arguments, but for how long."""
-        options = ["--connections", str(self.connections), "--prompt", str(self.prompt_bytes), "--header", KEY_HEADER]
-        if self.chunks:
-            mock = f"chunks={self.chunks} delay_us={self.delay_us}"
-            options += ["--stream", "--chunks", str(self.chunks), "--mock", mock]
-        return options
+    @property
+    def upstream(self) -> str:
+        """How the upstream is to serve it."""
+        return f"chunks={self.chunks} delay_us={self.delay_us}"
+
+    def options(self, server: Server) -> list[str]:
+        """The load client's arguments for the server."""
+        options = ["--connections", str(self.connections), "--prompt", str(self.prompt_bytes)]
+        options += ["--seconds", str(self.seconds), "--sampled", str(SAMPLED_PERCENT)]
+        options += ["--path", server.path, "--model", server.model]
+        for header in server.headers:
+            options += ["--header", header]
+        return [*options, "--stream", "--chunks", str(self.chunks)] if self.chunks else options
 
 
 SCENARIOS = {
@@ -62,31 +76,39 @@ SCENARIOS = {
     "a64": Scenario(title="whole, 1 KB prompt, 64 connections", connections=64),
     "b16": Scenario(title="whole, 32 KB prompt, 16 connections", connections=16, prompt_bytes=32768),
     "c16": Scenario(title="stream of 64 chunks at once, 16 connections", connections=16, chunks=64),
-    "d200": Scenario(title="a chunk every 5 ms, 200 streams", connections=200, chunks=64, delay_us=5_000, seconds=3),
-    "e200": Scenario(title="a chunk every 50 ms, 200 streams", connections=200, chunks=32, delay_us=50_000, seconds=3),
+    "d200": Scenario(title="a chunk every 5 ms, 200 streams", connections=200, chunks=64, delay_us=5_000, seconds=2),
+    "e200": Scenario(title="a chunk every 50 ms, 200 streams", connections=200, chunks=32, delay_us=50_000, seconds=2),
 }
 QUICK = ("a1", "a16", "c16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One server under one load, once. CPU times are microseconds; latencies are the client's medians."""
+    """One server under one load, once. Times are microseconds; latencies are what the client saw.
+
+    ``transit`` is how long a streamed chunk was under way from the upstream to the client.
+    """
 
     cpu_us_per_request: float
     cpu_us_per_chunk: float | None
     p50_us: float
+    p99_us: float
     first_chunk_p50_us: float | None
     transit_p50_us: float | None
+    transit_p99_us: float | None
     requests: int
     requests_per_s: float
     failed: int
-    rss_bytes: int
+    rss_mib: float
+
+
+_LATENCIES = ("p50_us", "p99_us", "first_chunk_p50_us", "transit_p50_us", "transit_p99_us")
 
 
 def measure(server: Server, upstream: Upstream, scenario: Scenario) -> Round:
     """Puts the load on the server and divides its CPU time by what reached the upstream meanwhile."""
     stats, cpu_s = upstream.stats(), proc.cpu_s(server.pid)
-    report = _load(server.port, scenario)
+    seen = _load(server, scenario)
     time.sleep(_SETTLE_S)
     spent_us = (proc.cpu_s(server.pid) - cpu_s) * 1e6
     now = upstream.stats()
@@ -94,81 +116,91 @@ def measure(server: Server, upstream: Upstream, scenario: Scenario) -> Round:
     return Round(
         cpu_us_per_request=spent_us / max(requests, 1),
         cpu_us_per_chunk=spent_us / chunks if chunks else None,
-        p50_us=report["whole_us"].get("p50", float("nan")),
-        first_chunk_p50_us=report["first_us"].get("p50"),
-        transit_p50_us=report["transit_us"].get("p50"),
+        p50_us=seen["whole_us"].get("p50", float("nan")),
+        p99_us=seen["whole_us"].get("p99", float("nan")),
+        first_chunk_p50_us=seen["first_us"].get("p50"),
+        transit_p50_us=seen["transit_us"].get("p50"),
+        transit_p99_us=seen["transit_us"].get("p99"),
         requests=requests,
-        requests_per_s=report["requests_per_s"],
-        failed=sum(report["errors"].values()),
-        rss_bytes=proc.resident_bytes(server.pid),
+        requests_per_s=seen["requests_per_s"],
+        failed=sum(seen["errors"].values()),
+        rss_mib=proc.resident_bytes(server.pid) / MIB,
     )
 
 
-def _load(port: int, scenario: Scenario) -> dict[str, Any]:
-    options = [*scenario.options(), "--seconds", str(scenario.seconds)]
-    return load(port, options, timeout_s=scenario.seconds + 90)
+def _load(server: Server, scenario: Scenario) -> dict[str, Any]:
+    return load(server.port, scenario.options(server), timeout_s=scenario.seconds + 120)
 
 
 def run_scenario(servers: Sequence[Server], upstream: Upstream, scenario: Scenario, rounds: int) -> dict[str, Any]:
     """All servers by turns, ``rounds`` times, each time in the opposite order; and the upstream without any."""
-    direct: list[dict[str, Any]] = []
-    taken: dict[str, list[Round]] = {server.name: [] for server in servers}
+    direct = Server(name="direct", port=upstream.port, pid=upstream.pid, start_up_s=0, state=Path())
+    taken: dict[str, list[Round]] = {server.name: [] for server in (direct, *servers)}
+    upstream.serve(scenario.upstream)
     for number in range(rounds):
-        direct.append(_load(upstream.port, replace(scenario, seconds=scenario.seconds / 3)))
+        taken["direct"].append(measure(direct, upstream, replace(scenario, seconds=scenario.seconds / 2)))
         for server in servers if number % 2 else reversed(servers):
             taken[server.name].append(measure(server, upstream, scenario))
-    measured = {name: _summary(some, direct) for name, some in taken.items()}
-    if "nginx" in taken:
-        ours, theirs = ([one.cpu_us_per_request for one in taken[name]] for name in ("headrace", "nginx"))
-        measured["headrace"]["cpu_ratio_to_nginx"] = paired(ours, theirs)[1]
-    return {"title": scenario.title, "direct_p50_us": figure(one["whole_us"]["p50"] for one in direct), **measured}
+    measured = {name: _summary(some, taken) for name, some in taken.items()}
+    return {"title": scenario.title, "servers": measured}
 
 
-def _summary(rounds: Sequence[Round], direct: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    def over_rounds(field: str) -> Figure | None:
-        values = [getattr(one, field) for one in rounds]
-        return figure(values) if None not in values else None
+def _summary(rounds: Sequence[Round], taken: Mapping[str, Sequence[Round]]) -> dict[str, Any]:
+    def over_rounds(field: str, some: Sequence[Round] = rounds) -> list[float] | None:
+        values = [getattr(one, field) for one in some]
+        return None if None in values else values
 
-    added, _ = paired([one.p50_us for one in rounds], [one["whole_us"]["p50"] for one in direct])
-    return {
-        "cpu_us_per_request": over_rounds("cpu_us_per_request"),
-        "cpu_us_per_chunk": over_rounds("cpu_us_per_chunk"),
-        "added_p50_us": added,
-        "first_chunk_p50_us": over_rounds("first_chunk_p50_us"),
-        "transit_p50_us": over_rounds("transit_p50_us"),
-        "requests_per_s": over_rounds("requests_per_s"),
-        "requests": sum(one.requests for one in rounds),
-        "failed": sum(one.failed for one in rounds),
-        "rss_mib": max(one.rss_bytes for one in rounds) / MIB,
+    summary: dict[str, Any] = {
+        field: figure(values) if (values := over_rounds(field)) else None
+        for field in ("cpu_us_per_request", "cpu_us_per_chunk", *_LATENCIES, "requests_per_s")
     }
+    for field in _LATENCIES:
+        ours, direct = over_rounds(field), over_rounds(field, taken["direct"])
+        summary[f"added_{field}"] = paired(ours, direct)[0] if ours and direct else None
+    if "nginx" in taken:
+        ours, nginx = ([one.cpu_us_per_request for one in some] for some in (rounds, taken["nginx"]))
+        summary["cpu_ratio_to_nginx"] = paired(ours, nginx)[1]
+    summary |= {name: sum(getattr(one, name) for one in rounds) for name in ("requests", "failed")}
+    return summary | {"rss_mib": max(one.rss_mib for one in rounds)}
 
 
-def run(folder: Path, keys: Sequence[str], *, rounds: int, starts: int, quick: bool) -> dict[str, Any]:
-    """The whole report."""
-    report: dict[str, Any] = {"machine": machine(), "rounds": rounds, "absent": {}}
+def run(folder: Path, scenarios: Mapping[str, Scenario], names: Sequence[str], rounds: int) -> dict[str, Any]:
+    """The whole report; ``names`` are the peers."""
+    report: dict[str, Any] = {"rounds": rounds, "absent": {}, "servers": {}, "scenarios": {}}
     with ExitStack() as stack:
+        endpoint, spans = stack.enter_context(collect_spans())
         upstream = stack.enter_context(run_upstream())
-        report["start_up_s"] = figure(start_ups(folder, upstream, starts))
-        servers = [stack.enter_context(run_headrace(_new(folder / "headrace"), upstream.port))]
-        try:
-            servers.append(stack.enter_context(run_nginx(_new(folder / "nginx"), upstream.port)))
-        except Absent as reason:
-            report["absent"]["nginx"] = str(reason)
-        report["idle_rss_mib"] = {server.name: proc.resident_bytes(server.pid) / MIB for server in servers}
-        scenarios = {key: replace(SCENARIOS[key], seconds=0.3) if quick else SCENARIOS[key] for key in keys}
+        tracing = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+        starts = figure(start_ups(folder, upstream, tracing, START_UPS if rounds > 1 else 1))
+        headrace = stack.enter_context(run_headrace(_new(folder / "headrace"), upstream.port, environment=tracing))
+        servers = [headrace]
+        for peer in (one for one in PEERS if one.name in names):
+            try:
+                servers.append(stack.enter_context(run_peer(peer, _new(folder / peer.name), upstream.port)))
+            except Absent as reason:
+                report["absent"][peer.name] = str(reason)
+        for server in servers:
+            start_up_s = starts if server is headrace else figure([server.start_up_s])
+            idle_mib = proc.resident_bytes(server.pid) / MIB
+            report["servers"][server.name] = {"start_up_s": start_up_s, "idle_rss_mib": idle_mib}
+        begun_s, others_s = time.monotonic(), _others_cpu_s()
         for server in servers:  # connections, caches, first calls
-            _load(server.port, replace(SCENARIOS["a16"], seconds=0.2 if quick else 1.0))
-        report["scenarios"] = {
-            key: run_scenario(servers, upstream, scenario, rounds) for key, scenario in scenarios.items()
-        }
-    return report
+            _load(server, replace(next(iter(scenarios.values())), connections=16))
+        for key, scenario in scenarios.items():
+            print(f"{key}: {scenario.title}", file=sys.stderr)
+            report["scenarios"][key] = run_scenario(servers, upstream, scenario, rounds)
+        others = (_others_cpu_s() - others_s) / (time.monotonic() - begun_s)
+        report["machine"] = machine() | {"cores_that_others_used": others}
+    return report | {"spans": spans.server}
 
 
-def start_ups(folder: Path, upstream: Upstream, times: int) -> Iterator[float]:
-    """Seconds from the command to the first answer, each time with an empty state directory."""
+def start_ups(folder: Path, upstream: Upstream, environment: Mapping[str, str], times: int) -> Iterator[float]:
+    """Seconds from the command to the first answer of a chat, each time with an empty state directory."""
     for number in range(times):
-        with run_headrace(_new(folder / f"start-{number}"), upstream.port) as server:
-            yield server.start_up_s
+        begun_s = time.monotonic()
+        with run_headrace(_new(folder / f"start-{number}"), upstream.port, environment=environment) as server:
+            ask(server)
+            yield time.monotonic() - begun_s
 
 
 def machine() -> dict[str, Any]:
@@ -181,61 +213,41 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "kernel": platform.release().partition("-")[0],
         "python": platform.python_version(),
-        "load_1min": os.getloadavg()[0],
         "commit": commit.stdout.strip() or None,
     }
 
 
-def tables(report: dict[str, Any]) -> str:
-    """The report for people."""
-    rows = []
-    for key, one in report["scenarios"].items():
-        ours, nginx = one["headrace"], one.get("nginx", {})
-        columns = [ours["cpu_us_per_request"], ours["cpu_us_per_chunk"], nginx.get("cpu_us_per_request")]
-        columns += [nginx.get("cpu_us_per_chunk"), ours.get("cpu_ratio_to_nginx"), ours["requests_per_s"]]
-        rows.append([f"{key}: {one['title']}", *(str(column) if column else "" for column in columns)])
-    header = ["scenario", "CPU us/request", "us/chunk", "nginx us/request", "us/chunk", "ratio", "requests/s"]
-    lines = [table(header, rows), ""]
-    failed = sum(one["headrace"]["failed"] for one in report["scenarios"].values())
-    alone = report["scenarios"].get("a1", {})
-    lines += [
-        f"added to the median at one connection: {name} {alone[name]['added_p50_us']} us"
-        for name in ("headrace", "nginx")
-        if name in alone
-    ]
-    idle = ", ".join(f"{name} {short(mib)} MiB" for name, mib in report["idle_rss_mib"].items())
-    lines += [f"resident when idle: {idle}", f"start-up: {report['start_up_s']} s"]
-    lines += [f"failed requests: {failed}"]
-    lines += [f"{name} is absent: {reason}" for name, reason in report["absent"].items()]
-    return "\n".join(lines)
-
-
-def main() -> int:
-    """Runs, writes, prints; 1 where a request through the gateway failed."""
-    parser = argparse.ArgumentParser(description="What headrace serve costs.")
-    parser.add_argument("--scenarios", default="", help=f"some of {','.join(SCENARIOS)}")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="a smoke run of a few seconds")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    options = parser.parse_args()
-    keys = options.scenarios.split(",") if options.scenarios else QUICK if options.quick else tuple(SCENARIOS)
-    if unknown := [key for key in keys if key not in SCENARIOS]:
-        parser.error(f"there is no scenario {unknown[0]}")
-    rounds, starts = (1, 1) if options.quick else (options.rounds, 5)
-    with tempfile.TemporaryDirectory() as folder:
-        report = run(Path(folder), keys, rounds=rounds, starts=starts, quick=options.quick)
-    text = json.dumps(report, indent=1, default=asdict)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(text)
-    print(tables(report), file=sys.stderr if options.json else sys.stdout)
-    if options.json:
-        print(text)
-    return int(any(one["headrace"]["failed"] for one in report["scenarios"].values()))
+def _others_cpu_s() -> float:
+    return proc.machine_cpu_s() - proc.cpu_s(os.getpid())
 
 
 def _new(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+def main() -> int:
+    """Runs, writes, prints; 1 where a request through ours failed."""
+    known = [peer.name for peer in PEERS]
+    parser = argparse.ArgumentParser(description="What headrace serve costs.")
+    parser.add_argument("--scenarios", default="", help=f"some of {','.join(SCENARIOS)}")
+    parser.add_argument("--peers", nargs="*", default=["nginx"], help=f"all, or some of {', '.join(known)}")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="a smoke run of a few seconds")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    options = parser.parse_args()
+    keys = options.scenarios.split(",") if options.scenarios else QUICK if options.quick else tuple(SCENARIOS)
+    names = options.peers or known
+    if unknown := [name for name in (*keys, *names) if name not in SCENARIOS and name not in known]:
+        parser.error(f"there is no {unknown[0]}")
+    scenarios = {key: replace(SCENARIOS[key], seconds=0.3) if options.quick else SCENARIOS[key] for key in keys}
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(Path(folder), scenarios, names, 1 if options.quick else options.rounds)
+    text = json.dumps(report, indent=1, default=asdict)
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(text)
+    print(text if options.json else report_text(json.loads(text)))
+    return int(any(one["servers"]["headrace"]["failed"] for one in report["scenarios"].values()))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,14 @@ def cpu_s(pid: int) -> float:
     return sum(stat.cpu_ticks for stat in _tree(pid).values()) / _TICKS_PER_S
 
 
+def machine_cpu_s() -> float:
+    """Seconds of CPU time that all cores together have been at work since the machine's start; see proc_stat(5)."""
+    user, nice, system, _idle, _iowait, *interrupts = map(
+        int, (PROC / "stat").read_text().partition("\n")[0].split()[1:8]
+    )
+    return (user + nice + system + sum(interrupts)) / _TICKS_PER_S
+
+
 def main_thread_cpu_s(pid: int) -> float:
     """Seconds of CPU time of the process' first thread alone."""
     return parse_stat((PROC / str(pid) / "task" / str(pid) / "stat").read_text()).cpu_ticks / _TICKS_PER_S

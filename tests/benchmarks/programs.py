@@ -91,11 +91,16 @@ class Upstream:
     """The running upstream."""
 
     port: int
+    pid: int
 
     def stats(self) -> dict[str, int]:
         """Its counters: see ``upstream.c``."""
         counters: dict[str, int] = json.loads(get(self.port, "/stats")[1])
         return counters
+
+    def serve(self, words: str) -> None:
+        """Says how to serve from now on, as in ``chunks=32 delay_us=50000``; nothing said is as after the start."""
+        get(self.port, f"/usual?{words.replace(' ', '&')}")
 
 
 @contextmanager
@@ -105,7 +110,7 @@ def run_upstream() -> Iterator[Upstream]:
     process = subprocess.Popen([build("upstream"), str(port)])
     try:
         wait_until_up(process, port, "/stats")
-        yield Upstream(port)
+        yield Upstream(port, process.pid)
     finally:
         stop(process)
 

@@ -2,9 +2,10 @@
  *
  *   POST .../chat/completions   a whole answer of 400 tokens, or a stream where the body has "stream": true
  *   GET  /stats                 counters as JSON; `active` are requests whose answer is not out yet
+ *   GET  /usual?chunks=32&...   says how to serve from now on, in the words below
  *   GET  anything else          200 and an empty list of models
  *
- * The request itself says how it wants to be served, in a field that every gateway passes on or drops:
+ * A request may say otherwise for itself, in a field that a gateway passes on or drops:
  *
  *   "mock": "chunks=64 delay_us=5000 first_us=20000 fault=die after=10"
  *
@@ -186,6 +187,10 @@ static void serve_get(struct conn *c, const char *path) {
                  ",\"whole\":%" PRIu64 ",\"streams\":%" PRIu64 ",\"chunks\":%" PRIu64 ",\"left\":%" PRIu64 "}",
                  stats.connections, stats.open, stats.requests, stats.active, stats.whole, stats.streams, stats.chunks,
                  stats.left);
+    if (!strncmp(path, "/usual?", 7)) {
+        usual = (struct plan){.chunks = 64, .after = 10};
+        read_words(&usual, path + 7);
+    }
     put_answer(&c->out, "200 OK", "", text);
 }
 
