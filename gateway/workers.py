@@ -26,6 +26,8 @@ RESTART_MIN_S = 0.5
 RESTART_MAX_S = 30.0
 LAST_PATIENCE_S = 30.0
 """How long a worker may take to end, when its time to drain is over, before it is killed."""
+NOT_STARTED = 3
+"""The exit code of a server that could not begin to serve."""
 
 _log = logging.getLogger(__name__)
 
@@ -114,19 +116,22 @@ class Workers:
 
     async def _live(self, worker: int) -> int:
         """One life of a worker, from start to end; its exit code."""
-        with ExitStack() as ours:
-            line, theirs = socket.socketpair()
-            ours.callback(line.close)
+        line, theirs = socket.socketpair()
+        try:
             process = await self._start(worker, theirs)
-            reader, writer = await asyncio.open_unix_connection(sock=line)
-            ours.pop_all()  # the writer has it
+        except OSError as error:
+            line.close()
+            _log.error("worker %d cannot be started: %s", worker, error)  # the words are the whole story
+            return NOT_STARTED
+        reader, writer = await asyncio.open_unix_connection(sock=line)
         self._processes[worker], self._lines[worker] = process, writer
         if self._stopping.is_set():
             writer.write(DRAIN)
         try:
-            if await reader.read(1) == SERVING:
-                _log.info("worker %d serves (process %d)", worker, process.pid)
-                self._served.set()
+            with suppress(ConnectionError):  # it died: its exit code says the rest
+                if await reader.read(1) == SERVING:
+                    _log.info("worker %d serves (process %d)", worker, process.pid)
+                    self._served.set()
             return await process.wait()
         finally:
             del self._processes[worker], self._lines[worker]

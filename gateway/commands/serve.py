@@ -30,9 +30,7 @@ from gateway.settings import Settings, event_loop, read_settings
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
 from gateway.worker_line import DRAIN, END_NOW, RELOAD, Assignment, ParentLine
-from gateway.workers import Workers
-
-_NOT_STARTED = 3
+from gateway.workers import NOT_STARTED, Workers
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         for listening in sockets:
             inherited.enter_context(listening)
         server.run(sockets or None)
-    return 0 if server.started else _NOT_STARTED
+    return 0 if server.started else NOT_STARTED
 
 
 def _assignment(text: str) -> Assignment:
@@ -79,7 +77,7 @@ def _run_workers(settings: Settings) -> int:
         listening = Listening(settings.host, settings.port)
     except OSError as error:
         _log.error("%s", error)  # the words are the whole story
-        return _NOT_STARTED
+        return NOT_STARTED
     with contextlib.closing(listening), contextlib.closing(open_run_directory(settings.state_dir)) as run_dir:
         workers = Workers(
             settings.workers,

@@ -45,6 +45,8 @@ def test_options_go_before_variables_where_they_are_given(environment: pytest.Mo
     [
         ("HEADRACE_PORT", SECRET),
         ("HEADRACE_PORT", "65536"),
+        ("HEADRACE_WORKERS", "0"),
+        ("HEADRACE_WORKERS", "65"),
         ("HEADRACE_LEDGER", SECRET),
         ("HEADRACE_LOG_LEVEL", SECRET),
         ("HEADRACE_DRAIN_S", "-1"),
