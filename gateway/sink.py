@@ -24,8 +24,8 @@ HeadersFor = Callable[[Usage | None], RawHeaders]
 class Pace(Protocol):
     """Keeps the time of an attempt."""
 
-    def waits_for_client(self) -> None:
-        """Output has arrived and is on its way to a client who may be slow."""
+    def waits_for_client(self, first_token_s: float | None) -> None:
+        """Output has arrived and is on its way to a client who may be slow; the first at ``first_token_s``."""
         ...
 
     def waits_for_upstream(self) -> None:
@@ -129,14 +129,14 @@ class ClientSink:
         view = self._whole_view = self._wire.whole(self._request)
         body = view.take(b"".join(self._whole))
         self.committed = True
-        self._pace.waits_for_client()
+        self._pace.waits_for_client(None)
         finish = Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
         await self._exchange.answer(200, self._headers(view.usage), body)
         return finish
 
     async def _end_stream(self, view: StreamView) -> Finish:
         await self._forward(view.end())
-        self._pace.waits_for_client()
+        self._pace.waits_for_client(self.first_token_s)
         await self._exchange.close()
         return Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
 
@@ -150,7 +150,7 @@ class ClientSink:
         self.last_token_s = self._clock.now_s()
         if self.first_token_s is None:
             self.first_token_s = self.last_token_s
-        self._pace.waits_for_client()
+        self._pace.waits_for_client(self.first_token_s)
         if not self.committed:
             await self._commit(out)
         elif out:

@@ -3,17 +3,18 @@
 import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 from msgspec.structs import replace
 
 from gateway.answer_headers import answer_headers
+from gateway.attempt_pace import AttemptPace
 from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout
 from gateway.exchange import Exchange
 from gateway.fleet import Fleet, Flight
 from gateway.ports import Backend, Clock
 from gateway.route import Patience
 from gateway.sink import AnswerBounds, ClientSink
-from gateway.time_limit import TimeLimit
 from gateway.trace_context import child
 from gateway.types import Attempt, Call, Candidate, Context, Finish, Status, Usage
 from gateway.wire.format import estimate_output
@@ -55,21 +56,19 @@ class Trial:
         self._backend = backend
         self._exchange = exchange
         self._patience = patience
-        self._deadline_s = deadline_s
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
-        self._limit: TimeLimit | None = None
-        self._client_is_slow = False
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
+        self._pace = AttemptPace(self._flight, patience, deadline_s=deadline_s, stream=ctx.request.stream)
         self._sink = ClientSink(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
             exchange=exchange,
             clock=bench.clock,
             headers=lambda usage: answer_headers(ctx, candidate, attempt=number, usage=usage),
-            pace=self,
+            pace=self._pace,
             bounds=bench.bounds,
-            estimate=self._estimated,
+            estimate=partial(_estimated, ctx.forecast.prompt_tokens),
         )
 
     @property
@@ -99,43 +98,15 @@ class Trial:
     async def _send(self) -> Finish:
         call = Call(request=self._ctx.request, model=self._candidate.model, trace=self._trace)
         try:
-            async with TimeLimit(self._first_limit_s()) as self._limit:
+            async with self._pace.limit:
                 return await self._backend.send(call, self._sink)
         except TimeoutError as error:
-            if self._client_is_slow:
+            if self._pace.client_is_slow:
                 raise ClientGone(f"the client did not take its answer within {self._patience.total_s:g} s") from error
             if self._sink.complete:  # all was said; only the connection lingers
                 return await self._sink.end()
-            raise UpstreamTimeout(f"{self._candidate.backend} {self._silence()}") from error
-
-    def _first_limit_s(self) -> float:
-        """When to give up on the first sign: of a stream its first token, of a whole answer all of it."""
-        if not self._ctx.request.stream:
-            return self._deadline_s
-        return min(self._deadline_s, asyncio.get_running_loop().time() + self._patience.first_token_s)
-
-    def waits_for_client(self) -> None:
-        """See ``Pace``: only the deadline runs."""
-        if self._sink.first_token_s is not None:
-            self._flight.first_token(self._sink.first_token_s)
-        self._client_is_slow = True
-        self._move_limit(self._deadline_s)
-
-    def waits_for_upstream(self) -> None:
-        """See ``Pace``: the next piece must come before the idle limit."""
-        self._client_is_slow = False
-        self._move_limit(min(self._deadline_s, asyncio.get_running_loop().time() + self._patience.idle_s))
-
-    def _move_limit(self, due_s: float) -> None:
-        if self._limit is not None:
-            self._limit.move(due_s)
-
-    def _silence(self) -> str:
-        if asyncio.get_running_loop().time() >= self._deadline_s:
-            return f"did not finish within {self._patience.total_s:g} s"
-        if self._sink.first_token_s is None:
-            return f"sent no token within {self._patience.first_token_s:g} s"
-        return f"fell silent for {self._patience.idle_s:g} s"
+            silence = self._pace.silence(self._sink.first_token_s)
+            raise UpstreamTimeout(f"{self._candidate.backend} {silence}") from error
 
     def _close(self, finish: Finish | None, error: BaseException | None) -> Attempt:
         now_s = self._bench.clock.now_s()
@@ -169,10 +140,7 @@ class Trial:
             return finish.usage
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
             return None
-        return self._estimated(self._sink.output_bytes)
-
-    def _estimated(self, output_bytes: int) -> Usage:
-        return replace(estimate_output(output_bytes), prompt_tokens=self._ctx.forecast.prompt_tokens)
+        return _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
 
     def _cost_usd(self, usage: Usage | None) -> Decimal | None:
         if usage is None:
@@ -190,3 +158,7 @@ class Trial:
         if isinstance(error, asyncio.CancelledError):  # this process stops
             return cut_short or Status.REJECTED
         return Status.BUG
+
+
+def _estimated(prompt_tokens: int, output_bytes: int) -> Usage:
+    return replace(estimate_output(output_bytes), prompt_tokens=prompt_tokens)

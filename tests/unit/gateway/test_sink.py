@@ -22,7 +22,7 @@ class Notes:
 
     waits: list[str] = field(default_factory=list)
 
-    def waits_for_client(self) -> None:
+    def waits_for_client(self, first_token_s: float | None) -> None:  # noqa: ARG002  # the port's signature
         """Notes it."""
         self.waits.append("client")
 

@@ -1,0 +1,52 @@
+"""The time of one attempt: how long to wait, for whom, and what it says of the backend."""
+
+import asyncio
+
+from gateway.fleet import Flight
+from gateway.route import Patience
+from gateway.time_limit import TimeLimit
+
+
+class AttemptPace:
+    """Implements ``gateway.sink.Pace``: whom the answer waits for decides by when ``limit`` ends the attempt.
+
+    It knows neither the attempt nor its sink. What knows each other in a circle is freed by the garbage collector
+    alone, which costs more than all the rest of an attempt.
+
+    Args:
+        flight: is told when the prompt has been read.
+        patience: of the route.
+        deadline_s: the request's, on the event loop's clock.
+        stream: whether a stream was asked for: only then is there a first token to wait for.
+    """
+
+    __slots__ = ("_deadline_s", "_flight", "_now_s", "_patience", "client_is_slow", "limit")
+
+    def __init__(self, flight: Flight, patience: Patience, *, deadline_s: float, stream: bool) -> None:
+        self.client_is_slow = False
+        self._flight = flight
+        self._patience = patience
+        self._deadline_s = deadline_s
+        self._now_s = asyncio.get_running_loop().time
+        first_s = min(deadline_s, self._now_s() + patience.first_token_s) if stream else deadline_s
+        self.limit = TimeLimit(first_s)
+
+    def waits_for_client(self, first_token_s: float | None) -> None:
+        """See ``Pace``: only the deadline runs."""
+        if first_token_s is not None:
+            self._flight.first_token(first_token_s)
+        self.client_is_slow = True
+        self.limit.move(self._deadline_s)
+
+    def waits_for_upstream(self) -> None:
+        """See ``Pace``: the next piece must come before the idle limit."""
+        self.client_is_slow = False
+        self.limit.move(min(self._deadline_s, self._now_s() + self._patience.idle_s))
+
+    def silence(self, first_token_s: float | None) -> str:
+        """What the upstream did not do in time, in words."""
+        if self._now_s() >= self._deadline_s:
+            return f"did not finish within {self._patience.total_s:g} s"
+        if first_token_s is None:
+            return f"sent no token within {self._patience.first_token_s:g} s"
+        return f"fell silent for {self._patience.idle_s:g} s"
