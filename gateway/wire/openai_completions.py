@@ -15,6 +15,7 @@ from gateway.wire.openai_format import prompt_count
 from gateway.wire.transport_fields import refuse_transport_fields
 
 _BYTES_PER_TOKEN = 4
+_MAX_TOKEN = 2**31 - 1
 
 
 class _Completion(SharedFields, kw_only=True):
@@ -85,8 +86,8 @@ def _prompt(value: Any, max_prompts: int) -> Prompt:
 
 
 def _are_tokens(values: list[Any]) -> bool:
-    """Whether these are whole numbers that are not negative; a boolean is none, though Python says otherwise."""
-    return set(map(type, values)) == {int} and min(values) >= 0
+    """Whether these are numbers that a vocabulary may have; a boolean is none, though Python says otherwise."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= _MAX_TOKEN
 
 
 def _prompt_bytes(prompt: Prompt) -> int:

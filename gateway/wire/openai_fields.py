@@ -13,7 +13,7 @@ from gateway.conversation import Sampling
 from gateway.errors import InvalidRequest
 
 Name = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Fields = dict[str, Raw]
 _Model = Annotated[str, Meta(min_length=1, max_length=256)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
@@ -37,13 +37,13 @@ class SharedFields(msgspec.Struct, kw_only=True):
     max_tokens: Count | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: _Share | None = None
-    top_k: Annotated[int, Meta(ge=-1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
     min_p: _Share | None = None
     repetition_penalty: Annotated[float, Meta(gt=0)] | None = None
     presence_penalty: _Penalty | None = None
     frequency_penalty: _Penalty | None = None
     logit_bias: dict[str, float] | None = None
-    seed: int | None = None
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: str | tuple[str, ...] | None = None
     user: str | None = None
 

@@ -167,8 +167,8 @@ class OpenAIStream:
         if chunk.error:
             return self._fail(data)
         if not self._began:
-            self._began = True
             self._open(chunk)
+            self._began = bool(chunk.choices)  # an envelope without one is not yet an answer
         text_bytes = sum(self._look(choice) for choice in chunk.choices or ())
         if text_bytes:
             self.output_bytes += text_bytes

@@ -4,23 +4,34 @@ from typing import Any
 
 from gateway.types import Usage
 
+MAX_TOKENS = 10**9
+"""Beyond what any context holds, and far below where sums of costs would run over."""
+
 
 def read_usage(value: Any) -> Usage | None:
-    """The counts of a parsed ``usage`` object, or ``None`` where it is no object or counts nothing.
+    """The counts of a parsed ``usage`` object, or ``None`` where it is no object, counts nothing or is absurd.
 
-    Cached tokens are taken from ``prompt_tokens_details`` or, where a provider puts them beside it (DeepSeek),
-    from ``prompt_cache_hit_tokens``.
+    What an upstream says here is billed, learned from and summed up, so a count that no model could reach makes the
+    whole object one that nobody counted. Cached tokens are taken from ``prompt_tokens_details`` or, where a provider
+    puts them beside it (DeepSeek), from ``prompt_cache_hit_tokens``.
     """
-    if not isinstance(value, dict) or not ("prompt_tokens" in value or "completion_tokens" in value):
+    if not isinstance(value, dict):
         return None
     prompt_details = value.get("prompt_tokens_details")
     output_details = value.get("completion_tokens_details")
-    cached_tokens = _count(prompt_details, "cached_tokens") or _count(value, "prompt_cache_hit_tokens")
+    prompt_tokens, output_tokens = _count(value, "prompt_tokens"), _count(value, "completion_tokens")
+    cached_tokens = _count(prompt_details, "cached_tokens") or _count(value, "prompt_cache_hit_tokens") or 0
+    reasoning_tokens = _count(output_details, "reasoning_tokens") or 0
+    if prompt_tokens is None and output_tokens is None:
+        return None
+    counts = (prompt_tokens or 0, output_tokens or 0, cached_tokens, reasoning_tokens)
+    if max(counts) > MAX_TOKENS:
+        return None
     return Usage(
-        prompt_tokens=_count(value, "prompt_tokens"),
-        output_tokens=_count(value, "completion_tokens"),
+        prompt_tokens=counts[0],
+        output_tokens=counts[1],
         cached_tokens=cached_tokens,
-        reasoning_tokens=_count(output_details, "reasoning_tokens"),
+        reasoning_tokens=reasoning_tokens,
     )
 
 
@@ -35,9 +46,9 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _count(fields: Any, name: str) -> int:
-    """A count of tokens, never negative; zero where a provider sends null, a word or nothing."""
+def _count(fields: Any, name: str) -> int | None:
+    """A count of tokens; ``None`` where a provider sends null, a word, a negative number or nothing."""
     value = fields.get(name) if isinstance(fields, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return 0
-    return max(int(value), 0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        return None
+    return int(value)

@@ -43,11 +43,12 @@ class Money:
         forecast, price = ctx.forecast, candidate.price
         if price is None:
             return (forecast.prompt_tokens + forecast.output_tokens_p50) * self.unknown_usd_per_mtok / _MILLION
+        warm_tokens = min(candidate.warm_tokens, forecast.prompt_tokens)
         cached_rate = price.cached_input_usd_per_mtok
         warm_rate = float(price.input_usd_per_mtok if cached_rate is None else cached_rate)
         tokens_usd = (
-            (forecast.prompt_tokens - candidate.warm_tokens) * float(price.input_usd_per_mtok)
-            + candidate.warm_tokens * warm_rate
+            (forecast.prompt_tokens - warm_tokens) * float(price.input_usd_per_mtok)
+            + warm_tokens * warm_rate
             + forecast.output_tokens_p50 * float(price.output_usd_per_mtok)
         )
         return tokens_usd / _MILLION + float(price.request_usd)

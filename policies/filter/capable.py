@@ -94,7 +94,13 @@ class Capable:
 
 
 def _neutral(field: str, raw: Any) -> bool:
-    value = msgspec.json.decode(raw)
+    try:
+        value = msgspec.json.decode(raw)
+    except (
+        msgspec.DecodeError,
+        RecursionError,
+    ):  # a number out of every range, say: surely not what leaving it out means
+        return False
     return value is None or (field in _NEUTRAL and value == _NEUTRAL[field])
 
 

@@ -116,8 +116,11 @@ def test_an_end_without_either_is_a_truncation(stream: bytes) -> None:
         look.end()
 
 
-@pytest.mark.parametrize("stream", [b"", b": ping\n\n", b"\n\n", DONE])
-def test_a_stream_without_any_chunk_is_no_answer(stream: bytes) -> None:
+EMPTY_ENVELOPE = b'data: {"id":"a","choices":null}\n\n'
+
+
+@pytest.mark.parametrize("stream", [b"", b": ping\n\n", b"\n\n", DONE, EMPTY_ENVELOPE, EMPTY_ENVELOPE + DONE])
+def test_a_stream_without_any_choice_is_no_answer(stream: bytes) -> None:
     """Not even where it says that it is done."""
     look = view()
     look.feed(stream)

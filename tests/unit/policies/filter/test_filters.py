@@ -114,6 +114,15 @@ def test_a_field_that_could_change_the_answer_is_never_lost(
     assert Capable().exclude(ctx, make_candidate(carries=None)) is None
 
 
+@pytest.mark.parametrize("value", [b'{"a":1e999}', b"1" * 5000])
+def test_a_value_that_no_number_can_hold_is_lost_like_any_other(
+    make_context: Make, make_candidate: Make, make_request: Make, value: bytes
+) -> None:
+    """It is not neutral, and looking at it breaks nothing."""
+    ctx = make_context(make_request("hi", raw={"zzz": value}))
+    assert "cannot carry `zzz`" == Capable().exclude(ctx, make_candidate(carries=frozenset({"messages"})))
+
+
 def test_a_route_may_allow_a_loss(make_context: Make, make_candidate: Make, make_request: Make) -> None:
     """Because it says so, field by field."""
     ctx = make_context(make_request("hi", raw=_raw(seed=1, logit_bias={"1": 5})))
