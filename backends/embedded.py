@@ -207,7 +207,7 @@ class Embedded:
             life.down = str(error)
         finally:
             life.engine = None
-            await engine.close()
+            await _close(engine)
 
     async def _open(self, settings: EngineSettings) -> EngineProcess | SharedEngine:
         """An engine of our own, or the one that all workers share, under a name that stands for what it is."""
@@ -274,6 +274,16 @@ class Embedded:
             output_tokens += usage.output_tokens
         await sink.push(answer.end(Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens)))
         return await sink.end()
+
+
+async def _close(engine: EngineProcess | SharedEngine) -> None:
+    """Closes it whole even if cancelled meanwhile: no process is left behind."""
+    closing = asyncio.create_task(engine.close())
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await closing
+        raise
 
 
 def _log_ready(name: str, ready: Ready) -> None:

@@ -53,6 +53,13 @@ def open_run_directory(state_dir: Path) -> RunDirectory:
         raise ConfigurationError(f"there is no place for the workers to meet: {error}", file=str(parent)) from error
 
 
+def leave_run_directory(path: Path, lock: int) -> None:
+    """A worker ends, ``lock`` is what it inherited: where its parent was killed, the last worker removes ``path``."""
+    os.close(lock)
+    with suppress(FileNotFoundError):  # another was last
+        _remove_if_unused(path)
+
+
 def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 

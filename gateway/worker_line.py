@@ -24,12 +24,14 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         worker: Its number, from 0.
         run_dir: The directory that it shares with its siblings.
+        lock: The descriptor of that directory's lock.
         line: The descriptor of its end of the line to its parent.
         listening: Those of the sockets that it listens on.
     """
 
     worker: int
     run_dir: str
+    lock: int
     line: int
     listening: tuple[int, ...]
 

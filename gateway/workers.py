@@ -145,13 +145,14 @@ class Workers:
             assignment = Assignment(
                 worker=worker,
                 run_dir=str(self._run_dir.path),
+                lock=self._run_dir.lock,
                 line=line.fileno(),
                 listening=tuple(listening.fileno() for listening in sockets),
             )
             return await asyncio.create_subprocess_exec(
                 *(*self._command, "--worker", msgspec.json.encode(assignment).decode()),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(assignment.line, self._run_dir.lock, *assignment.listening),
+                pass_fds=(assignment.line, assignment.lock, *assignment.listening),
                 process_group=0,
             )
 

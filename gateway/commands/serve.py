@@ -25,7 +25,7 @@ from gateway.errors import ConfigurationError
 from gateway.garbage import collect_less
 from gateway.listening import Listening, base_url
 from gateway.ownership import check_ownership
-from gateway.run_directory import open_run_directory
+from gateway.run_directory import leave_run_directory, open_run_directory
 from gateway.settings import Settings, event_loop, read_settings
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
@@ -51,18 +51,28 @@ def run(arguments: argparse.Namespace) -> int:
         policy=arguments.policy, host=arguments.host, port=arguments.port, workers=arguments.workers
     )
     assignment: Assignment | None = arguments.worker
-    if settings.workers > 1 and assignment is None:
+    if assignment is not None:
+        return _run_worker(settings, assignment)
+    if settings.workers > 1:
         return _run_workers(settings)
+    return _serve(settings)
+
+
+def _serve(settings: Settings, assignment: Assignment | None = None, sockets: list[socket.socket] | None = None) -> int:
     gateway = Gateway(settings, assignment=assignment)
     _configure_logs(settings, gateway.secrets())
     gateway.check_bind()
     server = _Server(gateway, settings, line=assignment.line if assignment is not None else None)
-    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as inherited:
-        sockets = assignment.sockets() if assignment is not None else []
-        for listening in sockets:
-            inherited.enter_context(listening)
-        server.run(sockets or None)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets)
     return 0 if server.started else NOT_STARTED
+
+
+def _run_worker(settings: Settings, assignment: Assignment) -> int:
+    with contextlib.ExitStack() as inherited:
+        inherited.callback(leave_run_directory, Path(assignment.run_dir), assignment.lock)
+        sockets = [inherited.enter_context(listening) for listening in assignment.sockets()]
+        return _serve(settings, assignment, sockets)
 
 
 def _assignment(text: str) -> Assignment:

@@ -210,10 +210,12 @@ async def test_nothing_remains_of_a_parent_that_is_killed(start_workers: Any, ev
     """The workers end their answers within their time, and go."""
     served = await start_workers(STALLED, HEADRACE_DRAIN_S="0.1")
     clients = await _streaming(served, MANY)
+    run_dir = _run_dir(_pids(served)[0])
     served.process.kill()
     rests = await asyncio.gather(*map(_rest, clients))
     assert [True] * MANY == [b"shutting_down" in rest for rest in rests]
     await eventually(lambda: _are_gone(_pids(served).values()))
+    assert not run_dir.exists()
     assert MANY == len(served.rows())
 
 

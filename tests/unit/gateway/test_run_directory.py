@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import ConfigurationError
-from gateway.run_directory import open_run_directory
+from gateway.run_directory import leave_run_directory, open_run_directory
 
 
 @pytest.fixture
@@ -38,6 +38,22 @@ def test_what_others_left_is_removed_and_what_they_use_is_not(state_dir: Path) -
     os.close(child)
     for run_dir in (used, fresh):
         run_dir.close()
+
+
+def test_the_last_worker_removes_what_a_killed_parent_left(state_dir: Path) -> None:
+    """Not while the parent is there, not while another worker is."""
+    run_dir = open_run_directory(state_dir)
+    first, second, third = (os.dup(run_dir.lock) for _ in range(3))
+    there = []
+    leave_run_directory(run_dir.path, first)
+    there.append(run_dir.path.exists())
+    os.close(run_dir.lock)
+    leave_run_directory(run_dir.path, second)
+    there.append(run_dir.path.exists())
+    leave_run_directory(run_dir.path, third)
+    there.append(run_dir.path.exists())
+    assert [True, True, False] == there
+    leave_run_directory(run_dir.path, os.open(os.devnull, os.O_RDONLY))
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_avoided(tmp_path: Path) -> None:
