@@ -111,9 +111,12 @@ class OpenAIStream:
         """See ``StreamView.feed``."""
         if self._over:
             return b""
-        if self.visible and self._parser.idle and self._is_plain(data):
+        if not (self.visible and self._parser.idle):
+            return self._feed_by_event(data)
+        plain_bytes = self._plain_bytes(data)
+        if plain_bytes == len(data):
             return data
-        return b"".join([self._event(event) for event in self._parser.feed(data)])
+        return data[:plain_bytes] + self._feed_events(data[plain_bytes:])
 
     def end(self) -> bytes:
         """See ``StreamView.end``."""
@@ -131,19 +134,44 @@ class OpenAIStream:
     def _over(self) -> bool:
         return self.done or self.error is not None
 
-    def _is_plain(self, data: bytes) -> bool:
-        """Whether these are whole events in canonical form with nothing to look at, and counts their text if so."""
-        if not (data.startswith(b"data: {") and data.endswith(b"\n\n")) or len(data) > self._max_event_bytes:
-            return False
+    def _feed_events(self, data: bytes) -> bytes:
+        return b"".join([self._event(event) for event in self._parser.feed(data)])
+
+    def _feed_by_event(self, data: bytes) -> bytes:
+        """Takes event by event, until those that came with it can go as they are: the opening, or a cut event."""
+        out: list[bytes] = []
+        begin = 0
+        while begin < len(data):
+            if self.visible and self._parser.idle:
+                out.append(self.feed(data[begin:]))
+                break
+            end = data.find(b"\n\n", begin) + 2
+            if end == 1:
+                end = len(data)
+            out.append(self._feed_events(data[begin:end]))
+            begin = end
+        return b"".join(out)
+
+    def _plain_bytes(self, data: bytes) -> int:
+        """The length of the whole events at the beginning that are in canonical form, and counts their text.
+
+        It ends before the first event that has to be looked at; where the form is another, it is 0.
+        """
+        if not data.startswith(b"data: {") or len(data) > self._max_event_bytes:
+            return 0
+        matter = _MATTERS.search(data)
+        end = data.rfind(b"\n\n", 0, matter.start() if matter else len(data)) + 2
+        if end == 1:
+            return 0
         events = 1
-        if data.find(b"\n") != len(data) - 2:
-            events = data.count(b"\n\n")
-            if data.count(b"\n\ndata: {") != events - 1 or data.count(b"\n") != 2 * events:
-                return False
-        if b"\r" in data or _MATTERS.search(data) is not None:
-            return False
-        self.output_bytes += max(len(data) - events * (self._envelope_bytes + _FRAME_BYTES), events)
-        return True
+        if data.find(b"\n") != end - 2:
+            events = data.count(b"\n\n", 0, end)
+            if data.count(b"\n\ndata: {", 0, end) != events - 1 or data.count(b"\n", 0, end) != 2 * events:
+                return 0
+        if data.find(b"\r", 0, end) >= 0:
+            return 0
+        self.output_bytes += max(end - events * (self._envelope_bytes + _FRAME_BYTES), events)
+        return end
 
     def _event(self, event: SseEvent) -> bytes:
         data = event.data

@@ -120,7 +120,7 @@ _USAGE = b"data: %b\n\n" % msgspec.json.encode({**_ENVELOPE, "choices": [], "usa
 SCRIPTS = {
     "a16": Script(title="whole, 1 KB prompt", requests=3000),
     "b16": Script(title="whole, 32 KB prompt", requests=1500, prompt_bytes=32768),
-    "c16": Script(title="stream, 64 chunks, 4 a read", requests=500, stream=True, chunks=64, chunks_a_read=4),
+    "c16": Script(title="stream, 64 chunks, 22 a read", requests=500, stream=True, chunks=64, chunks_a_read=22),
     "e200": Script(title="stream, 32 chunks, 1 a read", requests=500, stream=True, chunks=32),
 }
 
