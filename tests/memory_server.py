@@ -15,6 +15,9 @@ from gateway.wire.openai_errors import error_body
 _QUIET_TURNS = 10
 """Turns of the loop in which a task gets as far as it can: no chain of wake-ups here is longer."""
 
+_HIGH_WATER_BYTES = 64 * 1024
+"""As transports have it."""
+
 DATE = (b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")
 
 
@@ -57,13 +60,19 @@ class TurnedLoop:
 
 @dataclass(eq=False)
 class MemoryTransport(asyncio.Transport):
-    """The transport of one connection. ``written`` has the writes one by one; ``reading`` is what was asked for."""
+    """The transport of one connection. ``written`` has the writes one by one; ``reading`` is what was asked for.
+
+    A client that is not ``taking`` leaves ``unsent_bytes``; while there are some, a close is not over.
+    """
 
     written: list[bytes] = field(default_factory=list)
     reading: bool = True
     closing: bool = False
     aborted: bool = False
     wrote_eof: bool = False
+    lost: bool = False
+    taking: bool = True
+    unsent_bytes: int = 0
     protocol: Any = None
 
     def __post_init__(self) -> None:
@@ -72,8 +81,17 @@ class MemoryTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         """See ``WriteTransport``; after a close it goes nowhere."""
         assert not self.wrote_eof, "written after the end"
-        if not self.closing:
-            self.written.append(bytes(data))
+        if self.closing:
+            return
+        self.written.append(bytes(data))
+        if not self.taking:
+            self.unsent_bytes += len(data)
+            if self.unsent_bytes > _HIGH_WATER_BYTES:
+                self.protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        """See ``WriteTransport``."""
+        return self.unsent_bytes
 
     def write_eof(self) -> None:
         """See ``WriteTransport``."""
@@ -97,14 +115,29 @@ class MemoryTransport(asyncio.Transport):
 
     def close(self) -> None:
         """See ``BaseTransport``."""
-        if not self.closing:
-            self.closing = True
-            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+        self.closing = True
+        if not self.unsent_bytes:
+            self._lose()
 
     def abort(self) -> None:
         """See ``WriteTransport``."""
-        self.aborted = True
-        self.close()
+        self.aborted = self.closing = True
+        self.unsent_bytes = 0
+        self._lose()
+
+    def take(self, taken_bytes: int) -> None:
+        """The client takes so much of what it has left unread; the protocol hears of it when that was all."""
+        self.unsent_bytes -= taken_bytes
+        if self.unsent_bytes:
+            return
+        self.protocol.resume_writing()
+        if self.closing:
+            self._lose()
+
+    def _lose(self) -> None:
+        if not self.lost:
+            self.lost = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
 
 class MemoryConnection:
@@ -161,6 +194,7 @@ class MemoryConnection:
         """The client closes: all that was served for it comes to its end."""
         if not self.transport.closing:
             self.protocol.eof_received()
+        self.transport.unsent_bytes = 0
         self.transport.close()
         await self.settle()
         if self.state.tasks:

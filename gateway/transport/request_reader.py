@@ -80,6 +80,10 @@ class RequestReader(HttpProtocol):
         """Answers what is no request, or the rest of one; the reader is deaf from then on."""
 
     @abstractmethod
+    def drop(self, dropped_bytes: int) -> None:
+        """So many bytes came while the reader was deaf."""
+
+    @abstractmethod
     def overdue(self) -> None:
         """The deadline has come."""
 
@@ -137,7 +141,10 @@ class RequestReader(HttpProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parses, and answers what is no request."""
-        if self.deaf or self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self.deaf:
+            self.drop(len(data))
             return
         try:
             self._feed(data)

@@ -9,8 +9,11 @@ What an application sees is what uvicorn shows it, save for this:
 * a head is held against its limits while it arrives (431, 414) and must be complete in time (408);
 * an error that ends the connection waits for the answers that are due before it, and the client gets the time to read
   it: the connection is closed for writing first;
+* a client that does not take its answer is not read from, and its next request is not begun, until it does; one that
+  takes nothing for as long as a connection may be idle is cut off, one that is merely slow is not. Behind TLS of our
+  own, what leaves is seen less finely: in the portions in which that takes an answer;
 * a client that closes its side has left, also while nothing is read from it. A client that only half-closed cannot be
-  told from one that is gone, and work for nobody costs money.
+  told from one that is gone, and work for nobody costs money: it gets no answer, even where its request was complete.
 """
 
 from asyncio import AbstractEventLoop, Transport
@@ -31,8 +34,10 @@ from gateway.wire.openai_errors import error_body
 
 _FAREWELL_S = 2.0
 """How long a client may go on sending what is not read, so that it can read why."""
+_FAREWELL_BYTES = 256 * 1024
+"""How much it may send in that time: more than was under way when it was refused."""
 _FLUSH_S = 30.0
-"""How long the end of an answer may wait for the client to read it."""
+"""How long the end of an answer may wait for the client to read any of it."""
 
 
 class StrictProtocol(RequestReader):
@@ -53,7 +58,9 @@ class StrictProtocol(RequestReader):
         super().__init__(config, server_state, app_state, _loop)
         self.active: Any = None
         self._refusal: HeadraceError | None = None
-        self._parted = False
+        self._parted = self._behind = False
+        self._dropped_bytes = self._unsent_bytes = 0
+        self._reader_s = 0.0
 
     # ---- the connection ---------------------------------------------------------------------------------------------
 
@@ -93,16 +100,44 @@ class StrictProtocol(RequestReader):
     def close(self) -> None:
         """Closes after what was written; a client that does not read it is cut off in the end."""
         self.transport.close()
-        self.deadline.set(_FLUSH_S)
+        self._wait_for_reader(_FLUSH_S)
+
+    def drop(self, dropped_bytes: int) -> None:
+        """See ``RequestReader.drop``."""
+        self._dropped_bytes += dropped_bytes
+        if not self._parted:
+            self.flow.pause_reading()  # until the answers that are due are out
+        elif self._dropped_bytes > _FAREWELL_BYTES:
+            self.transport.abort()
+
+    def resume_writing(self) -> None:
+        """The client has taken what it was sent: the next request's turn, where that has waited for it."""
+        super().resume_writing()
+        if self._behind and not self.transport.is_closing():
+            self._behind = False
+            if self.stage is Stage.HEAD:
+                self.deadline.set(self.limits.head_timeout_s)
+            else:
+                self.deadline.clear()
+            self._go_on()
 
     def overdue(self) -> None:
         """Somebody was waited for in vain."""
-        if self.transport.is_closing():
-            self.transport.abort()
+        if self._behind or self.transport.is_closing():
+            if self.transport.get_write_buffer_size() < self._unsent_bytes:
+                self._wait_for_reader(self._reader_s)
+            else:
+                self.transport.abort()
         elif self.stage is Stage.HEAD and not self.deaf:
             self.refuse(RequestTimeout(f"the headers did not arrive within {self.limits.head_timeout_s:g} s"))
         else:
             self.close()
+
+    def _wait_for_reader(self, seconds: float) -> None:
+        """Cuts the client off when it takes nothing of what was written for so long."""
+        self._reader_s = seconds
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self.deadline.set(seconds)
 
     def _left_unread(self) -> None:
         self.client_left()
@@ -138,11 +173,22 @@ class StrictProtocol(RequestReader):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """An answer is out: the next one's turn, or time to wait for a request."""
+        """An answer is out: the next one's turn, or time to wait for a request, once the client has taken it."""
         self.active = None
         self.server_state.total_requests += 1
-        if self._parted or self.transport.is_closing():
+        if self._parted:
             return
+        if self.transport.is_closing():
+            if self.transport.get_write_buffer_size():
+                self._wait_for_reader(_FLUSH_S)
+        elif self.flow.write_paused:
+            self._behind = True
+            self.flow.pause_reading()
+            self._wait_for_reader(self.timeout_keep_alive)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
 from tests.memory_server import Kitchen, MemoryConnection, refuses, site, statuses
 
 LIMITS = ServerLimits(max_header_bytes=4096, max_body_bytes=4096, body_timeout_s=3)
 KEEP_ALIVE_S = 5
+FAREWELL_BYTES = 256 * 1024
 INFERENCE = b"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}"
 GET = b"GET /site HTTP/1.1\r\nhost: h\r\n\r\n"
 CHUNKED = b"POST /site HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -116,3 +119,25 @@ async def test_a_farewell_is_short() -> None:
     await client.send(b"more")
     client.loop.advance(1.1)
     assert client.transport.closing
+
+
+@pytest.mark.parametrize("begin", [b"", INFERENCE, GET])
+async def test_a_farewell_has_an_end_in_bytes(begin: bytes) -> None:
+    """Who sends without end after an error is cut off long before the time of the farewell is over."""
+    client = _client(Kitchen())
+    await client.send(begin + b"nonsense\r\n\r\n", *[b"a" * FAREWELL_BYTES])
+    assert 400 == statuses(client)[-1]
+    assert not client.transport.closing
+    await client.send(b"a")
+    assert client.transport.aborted
+
+
+async def test_nothing_is_taken_while_a_fault_waits_for_its_answer() -> None:
+    """A request at fault is the last one: what follows it is left with the client until that knows, then dropped."""
+    kitchen = Kitchen(slow=True)
+    client = _client(kitchen)
+    await client.send(INFERENCE + b"POST /v1/completions HTTP/1.1\r\n\r\n", *[b"a" * FAREWELL_BYTES] * 9)
+    assert (False, b"") == (client.transport.reading, client.received)
+    kitchen.resume.set()
+    await client.settle()
+    assert ([200, 400], True) == (statuses(client), client.transport.aborted)
