@@ -1,7 +1,8 @@
 """The ledger's tables, and an entry as their rows. No prompt, no answer and nobody's words have a column."""
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gateway.types import Attempt, LedgerEntry
 
@@ -74,8 +75,7 @@ DELETE_OLD_REQUESTS = f"DELETE FROM requests WHERE seq IN ({_OLDEST})"  # noqa: 
 Value = str | int | float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``."""
 
     received_unix_s: float
@@ -97,7 +97,7 @@ def rows_of(entry: LedgerEntry) -> Rows:
     return Rows(
         received_unix_s=arrival.received_unix_s,
         request=(
-            _label(arrival.id),
+            arrival.id,
             arrival.received_unix_s,
             _label(arrival.tenant),
             arrival.operation.value,
@@ -106,7 +106,7 @@ def rows_of(entry: LedgerEntry) -> Rows:
             outcome.status.value,
             outcome.http_status,
             _label(outcome.finish_reason),
-            _label(outcome.error),
+            outcome.error,
             int(request.stream) if request is not None else None,
             _count(forecast.prompt_tokens) if forecast is not None else None,
             _count(forecast.output_tokens_p50) if forecast is not None else None,
@@ -129,7 +129,7 @@ def pico_usd(cost_usd: Decimal | None) -> int | None:
     """US dollars as whole pico-dollars, rounded half to even; ``None`` where the cost is unknown or no number."""
     if cost_usd is None or not cost_usd.is_finite():
         return None
-    return _count(int((cost_usd * PICO_USD_PER_USD).to_integral_value()))
+    return _count(round(cost_usd * PICO_USD_PER_USD))
 
 
 def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ...]:
@@ -148,7 +148,7 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ..
         _label(attempt.backend),
         _label(attempt.model),
         attempt.status.value,
-        _label(attempt.error),
+        attempt.error,
         attempt.upstream_status,
         attempt.started_s - received_s,
         attempt.first_token_s - received_s if attempt.first_token_s is not None else None,

@@ -15,12 +15,8 @@ def chunk(delta: Any, finish: str | None = None) -> bytes:
     return b"data: " + json.dumps({"id": "c", "model": "m", "choices": choices}).encode() + b"\n\n"
 
 
-ROLE, WORD, STOP, DONE = (
-    chunk({"role": "assistant"}),
-    chunk({"content": "word"}),
-    chunk({}, "stop"),
-    b"data: [DONE]\n\n",
-)
+ROLE, WORD, STOP = chunk({"role": "assistant"}), chunk({"content": "word"}), chunk({}, "stop")
+DONE = b"data: [DONE]\n\n"
 
 
 @pytest.fixture
