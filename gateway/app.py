@@ -95,9 +95,15 @@ class Gateway:
         return (*(value for value in named if value is not None), *self._settings.otel_secrets())
 
     def readiness(self) -> Readiness:
-        """Ready while at least one backend takes requests and nothing drains."""
-        reasons = {name: backend.facts().down or "up" for name, backend in self.world.backends.items()}
-        return Readiness(ready=not self.pipeline.draining and "up" in reasons.values(), reasons=reasons)
+        """Ready while at least one backend is not down and nothing drains.
+
+        One that cools is named with its reason and leaves the gateway ready: it rests for seconds, and a gateway that
+        went in and out of rotation with a provider's limits would take its other routes along.
+        """
+        facts = {name: backend.facts() for name, backend in self.world.backends.items()}
+        reasons = {name: known.down or self._fleet.cooling(name, known) or "up" for name, known in facts.items()}
+        anything_up = any(known.down is None for known in facts.values())
+        return Readiness(ready=anything_up and not self.pipeline.draining, reasons=reasons)
 
     async def start(self) -> None:
         """Opens the ledger and starts every backend; they become ready in their own time."""

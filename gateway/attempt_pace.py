@@ -2,6 +2,7 @@
 
 import asyncio
 
+from gateway.errors import UpstreamTimeout, UpstreamUnfinished
 from gateway.fleet import Flight
 from gateway.route import Patience
 from gateway.time_limit import TimeLimit
@@ -43,10 +44,11 @@ class AttemptPace:
         self.client_is_slow = False
         self.limit.move(min(self._deadline_s, self._now_s() + self._patience.idle_s))
 
-    def silence(self, first_token_s: float | None) -> str:
-        """What the upstream did not do in time, in words."""
+    def ran_out(self, backend: str, first_token_s: float | None) -> UpstreamTimeout:
+        """What ``backend`` did not do in time; the limit has passed."""
         if self._now_s() >= self._deadline_s:
-            return f"did not finish within {self._patience.total_s:g} s"
+            late = UpstreamTimeout if first_token_s is None else UpstreamUnfinished
+            return late(f"{backend} did not finish within {self._patience.total_s:g} s")
         if first_token_s is None:
-            return f"sent no token within {self._patience.first_token_s:g} s"
-        return f"fell silent for {self._patience.idle_s:g} s"
+            return UpstreamTimeout(f"{backend} sent no token within {self._patience.first_token_s:g} s")
+        return UpstreamTimeout(f"{backend} fell silent for {self._patience.idle_s:g} s")

@@ -25,6 +25,7 @@
     │   ├── UpstreamUnreachable   502  no connection, or it broke before an answer
     │   │   └── ConnectionsBusy   502  all of our own connections to it are in use
     │   ├── UpstreamTimeout       504
+    │   │   └── UpstreamUnfinished 504  the deadline came while it was answering: not held against it
     │   ├── UpstreamRateLimited   429  retryable elsewhere, cools this one
     │   ├── UpstreamUnauthorised  502  our key was refused: the client cannot help it
     │   ├── UpstreamFailed        502  a 5xx, or an error inside a stream
@@ -57,16 +58,11 @@ class HeadraceError(Exception):
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        self.message = message
-        self.param = param
-        self.retry_after_s = retry_after_s
+        self.message, self.param, self.retry_after_s = message, param, retry_after_s
 
 
 class ConfigurationError(HeadraceError):
-    """The policy file or the environment is wrong. ``where`` is the path inside the file, ``hint`` a way out.
-
-    ``bare`` is the message without them, ``message`` has all in one line.
-    """
+    """The policy file or the environment is wrong, at ``where``; ``hint`` is a way out, ``bare`` the message alone."""
 
     code = "configuration_error"
 
@@ -74,9 +70,7 @@ class ConfigurationError(HeadraceError):
         self.bare = message
         place = ": ".join(part for part in (file, where) if part)
         super().__init__("".join((f"{place}: " if place else "", message, f" ({hint})" if hint else "")))
-        self.file = file
-        self.where = where
-        self.hint = hint
+        self.file, self.where, self.hint = file, where, hint
 
 
 class ClientError(HeadraceError):
@@ -230,9 +224,7 @@ class UpstreamError(HeadraceError):
         super().__init__(message, param=param, retry_after_s=retry_after_s)
         self.http_status = self.http_status if http_status is None else http_status
         self.backend = backend
-        self.upstream_status = upstream_status
-        self.upstream_type = upstream_type
-        self.upstream_code = upstream_code
+        self.upstream_status, self.upstream_type, self.upstream_code = upstream_status, upstream_type, upstream_code
 
 
 class UpstreamUnreachable(UpstreamError):
@@ -253,6 +245,12 @@ class UpstreamTimeout(UpstreamError):
 
     http_status = 504
     code = "upstream_timeout"
+
+
+class UpstreamUnfinished(UpstreamTimeout):
+    """It was answering when the deadline came: a long answer, which says nothing of its health."""
+
+    blames_backend = False
 
 
 class UpstreamRateLimited(UpstreamError):

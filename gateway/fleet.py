@@ -47,16 +47,17 @@ class Flight:
 
     def landed(self, *, usage: Usage | None, decode_s: float | None, error: HeadraceError | None, now_s: float) -> None:
         """The attempt is over. ``decode_s`` is the time from first to last token, where both were seen."""
-        if self._waiting:
-            self._waiting = False
+        # First what is to be given back, then what can be learned: a mistake there must not keep a place for ever.
+        gave_up, self._waiting = self._waiting, False
+        self._fleet.in_flight[self._backend] -= 1
+        self._standing.landed(self._ctx.forecast.output_tokens_p50)
+        if gave_up:
             self._standing.gave_up_prefill(self._fresh_tokens)
             if error is None:  # a whole answer: its first token was never seen, its prompt was read all the same
                 self._fleet.prefixes.remember(self._chain, self._backend)
-        self._fleet.in_flight[self._backend] -= 1
-        self._standing.landed(self._ctx.forecast.output_tokens_p50)
         if usage is not None and not usage.estimated and decode_s is not None:
             self._standing.decoded(usage.output_tokens, decode_s)
-        self._fleet.judge(self._backend, self._standing, error, now_s)
+        self._fleet.judge(self._backend, self._standing, error, dispatched_s=self._started_s, now_s=now_s)
 
 
 class Fleet:
@@ -94,7 +95,7 @@ class Fleet:
         """One candidate per target of the route, as things stand now."""
         now_s = self.clock.now_s()
         facts = {target.backend: backends[target.backend].facts() for target in route.targets}
-        self._forget_those_away(facts)
+        self._notice_those_away(facts)
         named = [
             (target.backend, _model_at(target, facts[target.backend], ctx.request.model)) for target in route.targets
         ]
@@ -123,14 +124,32 @@ class Fleet:
         """The backend has left or starts anew: nothing is warm there any more."""
         self.prefixes.forget(backend)
 
-    def _forget_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
-        """A backend that is down comes back with a cold cache; walking over the index once for that is enough."""
+    def cooling(self, backend: str, facts: BackendFacts) -> str | None:
+        """Why the backend rests, where all of its models do."""
+        self._notice_those_away({backend: facts})
+        found = [self._shared.get(_cool_key(backend, model)) for model in facts.models or ("",)]
+        reasons = [cooling[0] for cooling in found if cooling is not None]
+        return reasons[0] if len(reasons) == len(found) else None
+
+    def _notice_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
+        """A backend that was down comes back as another one: with a cold cache, and with a clean record.
+
+        Walking over the index once for that is enough.
+        """
         for name, known in facts.items():
-            if known.down is None:
+            if known.down is None and name in self._away:
                 self._away.discard(name)
-            elif name not in self._away:
+                self._begin_anew(name)
+            elif known.down is not None and name not in self._away:
                 self._away.add(name)
                 self.prefixes.forget(name)
+
+    def _begin_anew(self, backend: str) -> None:
+        now_s = self.clock.now_s()
+        for (name, model), standing in self._standings.items():
+            if name == backend:
+                standing.begin_anew(now_s)
+                self._shared.put(_cool_key(backend, model), "", 0)
 
     def _candidate(
         self, ctx: Context, backend: str, model: str, facts: BackendFacts, warm_bytes: int, now_s: float
@@ -162,29 +181,31 @@ class Fleet:
     def _down(self, backend: str, facts: BackendFacts, standing: Standing) -> tuple[str | None, float | None]:
         if facts.down is not None:
             return facts.down, None
-        cooling = self._shared.get(_cool_key(backend, standing))
+        cooling = self._shared.get(_cool_key(backend, standing.model))
         return (cooling[0], cooling[1]) if cooling else (None, None)
 
-    def judge(self, backend: str, standing: Standing, error: HeadraceError | None, now_s: float) -> None:
+    def judge(
+        self, backend: str, standing: Standing, error: HeadraceError | None, *, dispatched_s: float, now_s: float
+    ) -> None:
         """Takes an ended attempt into the backend's record, and cools it where the error asks for that.
 
         A client's own error, a hang-up and our own bugs say nothing about a backend.
         """
-        if error is not None and not error.blames_backend:
-            return
-        standing.ended(failed=error is not None, now_s=now_s)
         if error is None:
-            return
-        cool_s = _cool_s(error, standing.failures_in_a_row)
-        if cool_s > 0:
-            self._shared.put(_cool_key(backend, standing), f"cooling after {error.code}", cool_s)
+            standing.succeeded(now_s)
+        elif error.blames_backend:
+            goes_on = standing.failed(dispatched_s=dispatched_s, now_s=now_s)
+            cool_s = _cool_s(error, standing.failures_in_a_row if goes_on else 0)
+            cooling = self._shared.get(_cool_key(backend, standing.model))
+            if cool_s > (cooling[1] if cooling else 0.0):
+                self._shared.put(_cool_key(backend, standing.model), f"cooling after {error.code}", cool_s)
 
 
 _UNLISTED = ModelFacts()
 
 
-def _cool_key(backend: str, standing: Standing) -> str:
-    return f"cooling/{backend}/{standing.model}"
+def _cool_key(backend: str, model: str) -> str:
+    return f"cooling/{backend}/{model}"
 
 
 def _cool_s(error: HeadraceError, failures_in_a_row: int) -> float:

@@ -204,7 +204,7 @@ class Shared(Protocol):
     """
 
     def put(self, key: str, value: str, ttl_s: float) -> None:
-        """Remembers ``value`` for ``ttl_s`` seconds, bounded in number: the oldest go first."""
+        """Remembers ``value`` for ``ttl_s`` seconds, zero to forget it; bounded in number: the oldest go first."""
         ...
 
     def get(self, key: str) -> tuple[str, float] | None:

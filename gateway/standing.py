@@ -1,6 +1,7 @@
 """The live numbers of one model at one backend, learned from dispatches, first tokens and ends."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 _FRESH_WEIGHT = 0.2
 """Of a new sample in the running means: about the last nine samples count."""
@@ -30,6 +31,7 @@ class Standing:
     failures_in_a_row: int = 0
     _failure_rate: float = field(default=0.0, repr=False)
     _judged_s: float = field(default=0.0, repr=False)
+    _row_grew_s: float = field(default=-inf, repr=False)
 
     def dispatched(self, prefill_tokens: int, output_tokens: int) -> None:
         """A request is on its way, with so many tokens to read and to write."""
@@ -60,13 +62,34 @@ class Standing:
         if output_tokens >= _TELLING_OUTPUT_TOKENS and seconds > 0:
             self.seconds_per_token += _FRESH_WEIGHT * (seconds / (output_tokens - 1) - self.seconds_per_token)
 
-    def ended(self, *, failed: bool, now_s: float) -> None:
-        """A verdict on the backend."""
-        self._failure_rate = self.failure_rate(now_s)
-        self._judged_s = now_s
-        self._failure_rate += _FRESH_WEIGHT * (float(failed) - self._failure_rate)
-        self.failures_in_a_row = self.failures_in_a_row + 1 if failed else 0
+    def succeeded(self, now_s: float) -> None:
+        """An attempt ended well, which ends the row of failures."""
+        self._judged(0.0, now_s)
+        self.failures_in_a_row = 0
+
+    def failed(self, *, dispatched_s: float, now_s: float) -> bool:
+        """An attempt failed; whether that makes the row longer.
+
+        Attempts that were under way together fail together, of one cause: only one that was sent off after the last
+        failure of the row says that the trouble goes on.
+        """
+        self._judged(1.0, now_s)
+        if dispatched_s < self._row_grew_s:
+            return False
+        self._row_grew_s = now_s
+        self.failures_in_a_row += 1
+        return True
+
+    def begin_anew(self, now_s: float) -> None:
+        """The backend is another one than before: what was sent to the old one and fails yet says nothing of it."""
+        self.failures_in_a_row = 0
+        self._row_grew_s = now_s
 
     def failure_rate(self, now_s: float) -> float:
         """The share of recent attempts that failed, 0 to 1, fading with time."""
         return float(self._failure_rate * 0.5 ** ((now_s - self._judged_s) / _FORGET_HALF_LIFE_S))
+
+    def _judged(self, failed: float, now_s: float) -> None:
+        self._failure_rate = self.failure_rate(now_s)
+        self._judged_s = now_s
+        self._failure_rate += _FRESH_WEIGHT * (failed - self._failure_rate)

@@ -92,7 +92,7 @@ class Trial:
             error = caught
             raise
         finally:
-            self.attempts = (self._close(finish, error),)
+            self._close(finish, error)
         return finish
 
     async def _send(self) -> Finish:
@@ -105,20 +105,29 @@ class Trial:
                 raise ClientGone(f"the client did not take its answer within {self._patience.total_s:g} s") from error
             if self._sink.complete:  # all was said; only the connection lingers
                 return await self._sink.end()
-            silence = self._pace.silence(self._sink.first_token_s)
-            raise UpstreamTimeout(f"{self._candidate.backend} {silence}") from error
+            raise self._pace.ran_out(self._candidate.backend, self._sink.first_token_s) from error
 
-    def _close(self, finish: Finish | None, error: BaseException | None) -> Attempt:
+    def _close(self, finish: Finish | None, error: BaseException | None) -> None:
+        """Writes the attempt's line and gives its place back: neither is lost where the other goes wrong."""
         now_s = self._bench.clock.now_s()
-        usage = self._usage(finish, error)
+        usage: Usage | None = None
+        try:
+            usage = self._usage(finish, error)
+            self.attempts = (self._line(usage, error, now_s),)
+        finally:
+            self._land(usage if finish is not None else None, error, now_s)
+
+    def _land(self, usage: Usage | None, error: BaseException | None, now_s: float) -> None:
         known = error if isinstance(error, HeadraceError) else None
         first_s, last_s = self._sink.first_token_s, self._sink.last_token_s
         self._flight.landed(
-            usage=usage if finish else None,
+            usage=usage,
             decode_s=last_s - first_s if first_s is not None and last_s is not None else None,
             error=known or (ClientGone("cancelled") if error is not None else None),
             now_s=now_s,
         )
+
+    def _line(self, usage: Usage | None, error: BaseException | None, now_s: float) -> Attempt:
         return Attempt(
             backend=self._candidate.backend,
             model=self._candidate.model,
@@ -126,11 +135,11 @@ class Trial:
             started_s=self._started_s,
             ended_s=now_s,
             span_id=self._trace.span_id,
-            first_token_s=first_s,
+            first_token_s=self._sink.first_token_s,
             usage=usage or Usage(),
             cost_usd=self._cost_usd(usage),
             error=type(error).__name__ if error is not None else "",
-            detail=str(error) if known is not None else "",
+            detail=str(error) if isinstance(error, HeadraceError) else "",
             upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
         )
 

@@ -165,6 +165,19 @@ async def test_it_is_ready_while_one_backend_takes_requests(site: Any) -> None:
         assert not gateway.readiness().ready
 
 
+async def test_a_backend_that_cools_is_named_and_leaves_the_gateway_ready(
+    site: Any, make_exchange: Callable[..., Any]
+) -> None:
+    """A provider that limits us for some seconds takes no gateway out of rotation."""
+    limited = "backends: {a: {use: fake, models: [small], fail: [{kind: status, status: 429}]}}"
+    async with site.running(limited) as gateway:
+        await gateway.pipeline.handle(make_exchange())
+        state = gateway.readiness()
+        assert (True, {"a": "cooling after upstream_rate_limited"}) == (state.ready, dict(state.reasons))
+        site.clock.advance(5)
+        assert {"a": "up"} == dict(gateway.readiness().reasons)
+
+
 def _take_down(backend: Any) -> None:
     from dataclasses import replace
 

@@ -8,61 +8,16 @@ from hypothesis import strategies as st
 
 from gateway.errors import (
     ClientGone,
-    HeadraceError,
     InvalidRequest,
-    UpstreamError,
     UpstreamFailed,
-    UpstreamRateLimited,
-    UpstreamRefused,
     UpstreamTimeout,
-    UpstreamUnauthorised,
 )
-from gateway.fleet import Fleet, Flight
+from gateway.fleet import Flight
 from gateway.prefix import CHUNK_BYTES
-from gateway.stores.memory import MemoryShared
-from gateway.types import Candidate, Context, Usage
-from gateway.world import World
-
-POLICY = """
-    backends:
-      a: {use: fake, models: {small: {context_tokens: 4096, capabilities: [tools]}}}
-      b: {use: fake, models: [small], concurrency: 3}
-    routes: {r: {models: ["*"], targets: [a/small, b/small]}}
-"""
-LONG_PROMPT = "A long system prompt. " * 1000
+from gateway.types import Usage
 
 
-class Scene:
-    """A fleet over two real backends, and one request."""
-
-    def __init__(self, world: World, ctx: Context, clock: Any) -> None:
-        self.world = world
-        self.ctx = ctx
-        self.clock = clock
-        self.fleet = Fleet(clock=clock, shared=MemoryShared(clock))
-
-    def look(self, ctx: Context | None = None) -> dict[str, Candidate]:
-        """The candidates as they are now."""
-        found = self.fleet.snapshot(self.world.routes[0], ctx or self.ctx, self.world.backends)
-        return {candidate.backend: candidate for candidate in found}
-
-    def fly(self, backend: str = "a", ctx: Context | None = None) -> Flight:
-        """Sends the request to a backend."""
-        ctx = ctx or self.ctx
-        return Flight(self.fleet, ctx, self.look(ctx)[backend], self.world.backends[backend].facts())
-
-    def fail(self, error: HeadraceError | None, backend: str = "a") -> None:
-        """One attempt that ends so."""
-        self.fly(backend).landed(usage=None, decode_s=None, error=error, now_s=self.clock.now_s())
-
-
-@pytest.fixture
-def scene(make_world: Callable[..., World], make_context: Any, make_request: Any, clock: Any) -> Scene:
-    """Two backends that have seen nothing yet."""
-    return Scene(make_world(POLICY), make_context(make_request(LONG_PROMPT), prompt_tokens=5000, p50=100), clock)
-
-
-def test_a_snapshot_has_what_the_backend_says_and_what_is_under_way(scene: Scene) -> None:
+def test_a_snapshot_has_what_the_backend_says_and_what_is_under_way(scene: Any) -> None:
     """One candidate a target, with the facts of its model and the counters of this moment."""
     scene.fly("a")
     second = scene.fly("a")
@@ -78,12 +33,12 @@ def test_a_snapshot_has_what_the_backend_says_and_what_is_under_way(scene: Scene
 
 @given(data=st.data())
 def test_counters_return_to_zero_however_flights_interleave(
-    make_world: Callable[..., World], make_context: Any, make_request: Any, data: st.DataObject
+    make_scene: Callable[..., Any], data: st.DataObject
 ) -> None:
     """Whatever the order of dispatches, first tokens (none, one, several, late) and ends, nothing is left over."""
     from gateway.clock import SystemClock
 
-    scene = Scene(make_world(POLICY), make_context(make_request(LONG_PROMPT)), SystemClock())
+    scene = make_scene(SystemClock())
     flying: list[Flight] = []
     landed: list[Flight] = []
     errors = st.sampled_from([None, UpstreamFailed("x"), ClientGone("x"), UpstreamTimeout("x"), InvalidRequest("x")])
@@ -104,7 +59,7 @@ def test_counters_return_to_zero_however_flights_interleave(
         assert (0, 0, 0) == (candidate.in_flight, candidate.queued_prefill_tokens, candidate.running_output_tokens)
 
 
-def test_speeds_are_learned_from_first_tokens_and_ends(scene: Scene) -> None:
+def test_speeds_are_learned_from_first_tokens_and_ends(scene: Any) -> None:
     """A backend's speeds move towards what was seen there, and only there."""
     before = scene.look()["b"]
     for _ in range(40):
@@ -125,14 +80,14 @@ def test_speeds_are_learned_from_first_tokens_and_ends(scene: Scene) -> None:
     ("usage", "decode_s"),
     [(None, 1.0), (Usage(output_tokens=1000, estimated=True), 1.0), (Usage(output_tokens=1000), None)],
 )
-def test_guesses_teach_nothing(scene: Scene, usage: Usage | None, decode_s: float | None) -> None:
+def test_guesses_teach_nothing(scene: Any, usage: Usage | None, decode_s: float | None) -> None:
     """Counts of ours and times that were not seen are no measurement."""
     flight = scene.fly()
     flight.landed(usage=usage, decode_s=decode_s, error=None, now_s=scene.clock.now_s())
     assert 0.03 == scene.look()["a"].seconds_per_token
 
 
-def test_what_a_backend_measures_itself_goes_first(scene: Scene) -> None:
+def test_what_a_backend_measures_itself_goes_first(scene: Any) -> None:
     """The engine knows its speed better than we do."""
     engine = scene.world.backends["a"]
     measured = replace(engine.facts(), prefill_tokens_per_s=123.0, seconds_per_token=0.5)
@@ -140,93 +95,32 @@ def test_what_a_backend_measures_itself_goes_first(scene: Scene) -> None:
     assert (123.0, 0.5) == (scene.look()["a"].prefill_tokens_per_s, scene.look()["a"].seconds_per_token)
 
 
-def test_the_failure_rate_fades_with_time(scene: Scene) -> None:
-    """A backend that nobody tries for fear of it becomes worth a try again."""
-    scene.fail(UpstreamFailed("x"))
-    rate = scene.look()["a"].failure_rate
-    assert rate > 0
-    assert 0 == scene.look()["b"].failure_rate
-    scene.clock.now += 60
-    assert pytest.approx(rate / 2) == scene.look()["a"].failure_rate
-
-
-def test_retry_after_is_obeyed_to_the_second(scene: Scene) -> None:
-    """A backend that names a time rests for that time, at its first failure already."""
-    scene.fail(UpstreamRateLimited("slow down", retry_after_s=20.0))
-    assert ("cooling after upstream_rate_limited", 20.0) == (scene.look()["a"].down, scene.look()["a"].retry_in_s)
-    assert scene.look()["b"].down is None
-    scene.clock.now += 19.5
-    assert 0.5 == scene.look()["a"].retry_in_s
-    scene.clock.now += 0.5
-    assert (None, None) == (scene.look()["a"].down, scene.look()["a"].retry_in_s)
-
-
-@pytest.mark.parametrize(
-    ("error", "rest_s"),
-    [(UpstreamRateLimited("x"), 5.0), (UpstreamUnauthorised("x"), 60.0), (UpstreamFailed("x"), None)],
-)
-def test_some_errors_ask_for_rest_at_once(scene: Scene, error: UpstreamError, rest_s: float | None) -> None:
-    """A refused key and a limit without a time will not be well in a moment; one 500 may."""
-    scene.fail(error)
-    assert rest_s == scene.look()["a"].retry_in_s
-
-
-def test_failures_in_a_row_cool_for_longer_and_longer(scene: Scene) -> None:
-    """Two are tolerated; then one second, doubled each time, a minute at most; a success ends the row."""
-    rests: list[float | None] = []
-    for _ in range(11):
-        scene.fail(UpstreamFailed("x"))
-        rests.append(scene.look()["a"].retry_in_s)
-        scene.clock.now += 100
-    assert [None, None, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0] == rests
-    scene.fail(None)
-    scene.fail(UpstreamFailed("x"))
-    assert scene.look()["a"].retry_in_s is None
-
-
-@pytest.mark.parametrize(
-    "error",
-    [ClientGone("x"), InvalidRequest("x"), UpstreamRefused("x", http_status=422), HeadraceError("a bug of ours")],
-)
-def test_clients_and_our_own_bugs_never_count_against_a_backend(scene: Scene, error: HeadraceError) -> None:
-    """Twenty hang-ups, bad requests or bugs leave it as well as it was."""
-    for _ in range(20):
-        scene.fail(error)
-    assert (None, 0.0) == (scene.look()["a"].down, scene.look()["a"].failure_rate)
-
-
-def test_a_client_error_in_between_does_not_end_a_row_of_failures(scene: Scene) -> None:
-    """It says nothing, neither bad nor good."""
-    for error in (UpstreamFailed("x"), UpstreamFailed("x"), UpstreamRefused("x"), UpstreamFailed("x")):
-        scene.fail(error)
-    assert 1.0 == scene.look()["a"].retry_in_s
-
-
-def test_a_streams_prompt_is_warm_from_its_first_token(scene: Scene, make_context: Any, make_request: Any) -> None:
+def test_a_streams_prompt_is_warm_from_its_first_token(scene: Any, make_context: Any, make_request: Any) -> None:
     """The prompt is read then, whatever comes after; before that nothing is promised."""
     flight = scene.fly("a")
     assert 0 == scene.look()["a"].warm_tokens
     flight.first_token(scene.clock.now_s())
     warm = scene.look()
-    assert 5000 * (len(LONG_PROMPT) // CHUNK_BYTES * CHUNK_BYTES) // len(LONG_PROMPT) == warm["a"].warm_tokens
+    prompt = scene.ctx.request.messages[0].content
+    assert 5000 * (len(prompt) // CHUNK_BYTES * CHUNK_BYTES) // len(prompt) == warm["a"].warm_tokens
     assert 0 == warm["b"].warm_tokens
-    stranger = make_context(make_request(LONG_PROMPT, tenant="other", request_id="req-2"), prompt_tokens=5000)
+    stranger = make_context(make_request(prompt, tenant="other", request_id="req-2"), prompt_tokens=5000)
     assert 0 == scene.look(stranger)["a"].warm_tokens
 
 
-def test_a_whole_answers_prompt_is_warm_at_its_end(scene: Scene) -> None:
+def test_a_whole_answers_prompt_is_warm_at_its_end(scene: Any) -> None:
     """Its first token is never seen; that it came says that the prompt was read."""
     scene.fly("a").landed(usage=None, decode_s=None, error=None, now_s=scene.clock.now_s())
     assert scene.look()["a"].warm_tokens > 4000
 
 
-def test_a_failed_attempt_leaves_nothing_warm(scene: Scene) -> None:
+def test_a_failed_attempt_leaves_nothing_warm(scene: Any) -> None:
     """Who knows what it has read."""
     scene.fail(UpstreamFailed("x"))
     assert 0 == scene.look()["a"].warm_tokens
 
 
-def test_warm_tokens_are_not_waited_for_again(scene: Scene) -> None:
+def test_warm_tokens_are_not_waited_for_again(scene: Any) -> None:
     """A prompt that is warm queues only what is fresh."""
     scene.fly("a").first_token(scene.clock.now_s())
     warm_tokens = scene.look()["a"].warm_tokens
@@ -235,22 +129,18 @@ def test_warm_tokens_are_not_waited_for_again(scene: Scene) -> None:
 
 
 def test_models_that_nobody_lists_share_one_record(
-    make_world: Callable[..., World], make_context: Any, make_request: Any, clock: Any
+    make_scene: Callable[..., Any], make_context: Any, make_request: Any, clock: Any
 ) -> None:
     """Clients choose their names, and must not choose how much we remember."""
     text = "backends: {a: {use: openai_compatible, base_url: 'http://127.0.0.1:1/v1', models: []}}"
-    world = make_world(f"{text}\nroutes: {{r: {{models: ['*'], targets: [a]}}}}")
-    scene = Scene(world, make_context(), clock)
+    scene = make_scene(clock, f"{text}\nroutes: {{r: {{models: ['*'], targets: [a]}}}}")
+    facts = scene.world.backends["a"].facts()
     for number in range(1000):
         ctx = make_context(make_request("hi", model=f"model-{number}", request_id=f"req-{number}"))
         assert f"model-{number}" == scene.look(ctx)["a"].model
         scene.fly("a", ctx)
     assert 1 == len(scene.fleet._standings)
-    assert (1000, 1000) == (scene.look()["a"].in_flight, scene.fleet.standing("a", "x", _facts(world)).in_flight)
-
-
-def _facts(world: World) -> Any:
-    return world.backends["a"].facts()
+    assert (1000, 1000) == (scene.look()["a"].in_flight, scene.fleet.standing("a", "x", facts).in_flight)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +152,7 @@ def _facts(world: World) -> Any:
     ],
 )
 def test_the_model_is_the_targets_or_the_asked_one_or_the_only_one(
-    make_world: Callable[..., World],
+    make_scene: Callable[..., Any],
     make_context: Any,
     make_request: Any,
     clock: Any,
@@ -273,14 +163,12 @@ def test_the_model_is_the_targets_or_the_asked_one_or_the_only_one(
 ) -> None:
     """The name that goes upstream is one that the backend knows."""
     names = "[small, large]" if served == "large" and targets == "[a]" else "['*']"
-    world = make_world(
-        f"backends: {{a: {{use: fake, models: {models}}}}}\nroutes: {{r: {{models: {names}, targets: {targets}}}}}"
-    )
-    scene = Scene(world, make_context(make_request("hi", model=asked)), clock)
+    policy = f"backends: {{a: {{use: fake, models: {models}}}}}\nroutes: {{r: {{models: {names}, targets: {targets}}}}}"
+    scene = make_scene(clock, policy, make_context(make_request("hi", model=asked)))
     assert served == scene.look()["a"].model
 
 
-def test_a_backend_that_says_it_is_down_is_down(scene: Scene) -> None:
+def test_a_backend_that_says_it_is_down_is_down(scene: Any) -> None:
     """Its own word goes before ours, and says nothing of when."""
     backend = scene.world.backends["a"]
     vars(backend)["_facts"] = replace(backend.facts(), down="starting")

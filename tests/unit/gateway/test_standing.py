@@ -5,6 +5,14 @@ from hypothesis import strategies as st
 from gateway.standing import Standing
 
 
+def _end(standing: Standing, *, failed: bool, now_s: float = 0.0) -> None:
+    """An attempt that took no time."""
+    if failed:
+        standing.failed(dispatched_s=now_s, now_s=now_s)
+    else:
+        standing.succeeded(now_s)
+
+
 @pytest.mark.parametrize("true_rate", [50.0, 20_000.0])
 def test_the_reading_speed_moves_towards_the_truth(true_rate: float) -> None:
     """Every telling sample brings it closer, and thirty bring it there."""
@@ -49,7 +57,7 @@ def test_the_failure_rate_stays_a_share_and_fades(verdicts: list[tuple[bool, flo
     standing, now_s = Standing(model="m"), 0.0
     for failed, later_s in verdicts:
         now_s += later_s
-        standing.ended(failed=failed, now_s=now_s)
+        _end(standing, failed=failed, now_s=now_s)
         assert 0.0 <= standing.failure_rate(now_s) <= 1.0
     assert pytest.approx(standing.failure_rate(now_s) / 2) == standing.failure_rate(now_s + 60)
 
@@ -59,7 +67,7 @@ def test_failures_raise_the_rate_and_successes_lower_it() -> None:
     standing = Standing(model="m")
     rates = [standing.failure_rate(0.0)]
     for failed in [True] * 10 + [False] * 10:
-        standing.ended(failed=failed, now_s=0.0)
+        _end(standing, failed=failed)
         rates.append(standing.failure_rate(0.0))
     assert 0.0 == rates[0]
     assert sorted(rates[:11]) == rates[:11]
@@ -73,6 +81,24 @@ def test_failures_in_a_row_end_with_a_success() -> None:
     standing = Standing(model="m")
     rows = []
     for failed in (True, True, False, True):
-        standing.ended(failed=failed, now_s=0.0)
+        _end(standing, failed=failed)
         rows.append(standing.failures_in_a_row)
     assert [1, 2, 0, 1] == rows
+
+
+def test_what_was_under_way_together_fails_once() -> None:
+    """Eight failures of one cause are one in the row; the first that was sent off afterwards is the second."""
+    standing = Standing(model="m")
+    longer = [standing.failed(dispatched_s=sent_s, now_s=10.0 + sent_s) for sent_s in range(8)]
+    assert [True, *[False] * 7] == longer
+    assert standing.failed(dispatched_s=10.0, now_s=11.0)
+    assert 2 == standing.failures_in_a_row
+
+
+def test_a_success_in_between_does_not_make_an_old_failure_new() -> None:
+    """The row is over, and what was sent off before its last failure begins no other."""
+    standing = Standing(model="m")
+    standing.failed(dispatched_s=1.0, now_s=10.0)
+    standing.succeeded(11.0)
+    assert not standing.failed(dispatched_s=2.0, now_s=12.0)
+    assert 0 == standing.failures_in_a_row

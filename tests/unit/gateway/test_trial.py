@@ -53,12 +53,28 @@ async def test_silence_has_its_limits(
     async with open_house(_policy(f"fail: [{fault}]", timeouts=timeouts), clock=clock) as house:
         exchange = await house.serve(make_exchange(stream=stream))
         (attempt,) = house.entry.attempts
-        assert ("UpstreamTimeout", words) == (attempt.error, attempt.detail)
+        answered = attempt.first_token_s is not None and "finish" in words
+        assert ("UpstreamUnfinished" if answered else "UpstreamTimeout", words) == (attempt.error, attempt.detail)
         shown = exchange.status == 200
         assert (Status.TRUNCATED if shown else Status.UPSTREAM_FAILED) is house.entry.outcome.status
         assert 1 == house.backend("first").closed_calls
         assert b"upstream_timeout" in exchange.received
         assert house.is_quiet()
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "after_chunks", "blamed"),
+    [("total_s: 0.01", 1, False), ("total_s: 0.01", 0, True), ("idle_s: 0.01", 1, True)],
+)
+async def test_a_long_answer_is_no_failure_of_the_backend(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, timeouts: str, after_chunks: int, blamed: bool
+) -> None:
+    """When the deadline comes while it was answering, its record stays clean; silence is held against it."""
+    fault = f"fail: [{{kind: stall, after_chunks: {after_chunks}}}]"
+    async with open_house(_policy(fault, timeouts=timeouts), clock=clock) as house:
+        await house.serve(make_exchange(stream=True))
+        standing = house.fleet.standing("first", "small", house.backend("first").facts())
+        assert blamed is (standing.failure_rate(clock.now_s()) > 0)
 
 
 async def test_a_silent_backend_is_replaced_before_the_first_token(
@@ -149,6 +165,29 @@ async def test_times_are_those_of_the_clock(open_house: OpenHouse, make_exchange
         assert attempt.ended_s - attempt.first_token_s >= 8.0
         standing = house.fleet.standing("first", "small", house.backend("first").facts())
         assert standing.seconds_per_token > 0.2
+
+
+class _BrokenStore:
+    """The ``Shared`` port over a network that lets nothing through."""
+
+    def put(self, key: str, value: str, ttl_s: float) -> None:
+        raise ConnectionError(key, value, ttl_s)
+
+    def get(self, key: str) -> tuple[str, float] | None:
+        del key
+
+
+async def test_an_attempt_is_on_the_ledger_even_if_its_landing_fails(
+    open_house: OpenHouse, make_exchange: Any, clock: Any
+) -> None:
+    """What it cost and how it ended is written first; then the fleet learns of it, in whatever state that is."""
+    policy = _policy("fail: [{kind: status, status: 429}]")
+    async with open_house(policy, clock=clock) as house:
+        house.fleet._shared = _BrokenStore()
+        await house.serve(make_exchange())
+        assert Status.BUG is house.entry.outcome.status
+        assert ["UpstreamRateLimited"] == [attempt.error for attempt in house.entry.attempts]
+        assert house.is_quiet()
 
 
 # ---- money ----------------------------------------------------------------------------------------------------------
