@@ -1,6 +1,6 @@
 """OpenAI's ``POST /v1/chat/completions``."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Raw
@@ -120,7 +120,8 @@ def _check_tools(chat: _Chat) -> None:
 
 def _needs(chat: _Chat, part_types: set[str]) -> frozenset[str]:
     needs = chat.needs()
-    needs.update(_PART_NEEDS[kind] for kind in part_types & _PART_NEEDS.keys())
+    if part_types:
+        needs.update(_PART_NEEDS[kind] for kind in part_types & _PART_NEEDS.keys())
     if chat.tools or chat.functions:
         needs.add("tools")
     if chat.response_format is not None and chat.response_format.type in _FORMAT_NEEDS:
@@ -140,7 +141,10 @@ def _prompt_bytes(chat: _Chat, raw: dict[str, Raw]) -> int:
         for call in message.tool_calls or ():
             if call.function is not None:
                 total += text_bytes(call.function.name) + text_bytes(call.function.arguments)
-    definitions: list[Any] = [chat.tools and raw["tools"], chat.functions and raw["functions"]]
+    if chat.tools:
+        total += len(bytes(raw["tools"]))
+    if chat.functions:
+        total += len(bytes(raw["functions"]))
     if chat.response_format is not None and chat.response_format.json_schema is not None:
-        definitions.append(raw["response_format"])
-    return total + sum(len(bytes(definition)) for definition in definitions if definition)
+        total += len(bytes(raw["response_format"]))
+    return total

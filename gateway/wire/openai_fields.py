@@ -4,7 +4,7 @@ Fields that servers such as vLLM and llama.cpp added and that many clients send 
 ``repetition_penalty``) are checked too. ``null`` is an absent field, as it is for OpenAI; zero is a value.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Raw
@@ -77,12 +77,14 @@ class SharedFields(msgspec.Struct, kw_only=True):
 
     def needs(self) -> set[str]:
         """The capabilities that both endpoints' fields call for."""
-        asked: dict[str, Any] = {
-            "penalties": self.presence_penalty or self.frequency_penalty or self.repetition_penalty not in (None, 1.0),
-            "logit_bias": self.logit_bias,
-            "many": self.n is not None and self.n > 1,
-        }
-        return {need for need, value in asked.items() if value}
+        needs: set[str] = set()
+        if self.presence_penalty or self.frequency_penalty or self.repetition_penalty not in (None, 1.0):
+            needs.add("penalties")
+        if self.logit_bias:
+            needs.add("logit_bias")
+        if self.n is not None and self.n > 1:
+            needs.add("many")
+        return needs
 
 
 def text_bytes(text: str) -> int:

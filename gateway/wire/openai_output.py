@@ -42,4 +42,4 @@ def shown_bytes(output: Output | None, text: Raw) -> int:
         output.function_call,
         output.audio,
     )
-    return sum(max(len(shown) - 2, 1) for shown in map(bytes, values) if shown not in _NOTHING)
+    return sum([max(len(shown) - 2, 1) for shown in map(bytes, values) if shown not in _NOTHING])
