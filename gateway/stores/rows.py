@@ -65,6 +65,7 @@ CREATE TABLE attempts (
 """
 
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM requests"
+NEWEST_UNIX_S = "SELECT max(received_unix_s) FROM requests"
 INSERT_REQUEST = f"INSERT INTO requests VALUES (?{', ?' * 23})"  # noqa: S608  # only question marks go in
 INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
 

@@ -7,11 +7,13 @@ of the process loses nothing that was committed, a power cut may lose the last m
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 
 from gateway.stores.database import open_database
+from gateway.stores.pruning_clock import PruningClock
 from gateway.stores.rows import rows_of
 from gateway.stores.sql_writer import SqlWriter
 from gateway.types import LedgerEntry
@@ -23,14 +25,20 @@ class SqlLedger:
     """A sink of the ledger that keeps one row a request and one an attempt in the file ``path``.
 
     ``capacity`` is how many requests may wait for the disk, ``retry_s`` how long it is left alone after a failure,
-    ``keep_s`` for how long rows stay.
+    ``keep_s`` for how long rows stay, ``now_s`` the monotonic clock that bounds how soon they go.
     """
 
     def __init__(
-        self, path: Path, *, capacity: int = 20_000, retry_s: float = 1.0, keep_s: float | None = None
+        self,
+        path: Path,
+        *,
+        capacity: int = 20_000,
+        retry_s: float = 1.0,
+        keep_s: float | None = None,
+        now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._path = path
-        self._writer = SqlWriter(path, capacity=capacity, retry_s=retry_s, keep_s=keep_s)
+        self._writer = SqlWriter(path, capacity=capacity, retry_s=retry_s, keep_s=keep_s, clock=PruningClock(now_s))
 
     @property
     def dropped(self) -> int:

@@ -4,18 +4,19 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
 from gateway.seldom import Seldom
-from gateway.stores.database import open_database
+from gateway.stores.ledger_file import LedgerFile
+from gateway.stores.pruning_clock import PruningClock
 from gateway.stores.rows import (
     DELETE_OLD_ATTEMPTS,
     DELETE_OLD_REQUESTS,
     INSERT_ATTEMPT,
     INSERT_REQUEST,
     LAST_SEQ,
+    NEWEST_UNIX_S,
     Rows,
     Value,
 )
@@ -35,11 +36,12 @@ class SqlWriter:
 
     After a failure the disk is left alone for ``retry_s`` and the same rows are tried again; once the writer is closing
     there is one last try. ``dropped`` counts the requests whose rows are lost. Rows older than ``keep_s`` seconds are
-    taken out; ``None`` keeps them all.
+    taken out, by ``clock``; ``None`` keeps them all.
     """
 
-    def __init__(self, path: Path, *, capacity: int, retry_s: float, keep_s: float | None) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, capacity: int, retry_s: float, keep_s: float | None, clock: PruningClock) -> None:
+        self._file = LedgerFile(path)
+        self._clock = clock
         self._capacity = capacity
         self._retry_s = retry_s
         self._keep_s = keep_s
@@ -48,7 +50,6 @@ class SqlWriter:
         self._writing: list[Rows] = []
         self._closing = False
         self._hurried = 0
-        self._connection: sqlite3.Connection | None = None
         self._complain = Seldom(_log)
         self._thread = threading.Thread(target=self._run, name="headrace-ledger-sql", daemon=True)
         self.dropped = 0
@@ -88,7 +89,7 @@ class SqlWriter:
             try:
                 self._write(batch)
             except (sqlite3.Error, OSError, ConfigurationError) as error:
-                self._disconnect()
+                self._file.close()
                 self._complain("the ledger cannot be written, %d requests wait: %s", len(batch), error)
                 if not self._rest():
                     continue
@@ -96,7 +97,7 @@ class SqlWriter:
             with self._changed:
                 self._writing = []
                 self._changed.notify_all()
-        self._disconnect()
+        self._file.close()
 
     def _next_batch(self) -> list[Rows]:
         """What failed last time, else what waits; empty when the writer is closing and nothing is left."""
@@ -120,26 +121,23 @@ class SqlWriter:
             return was_closing
 
     def _write(self, batch: Sequence[Rows]) -> None:
-        connection = self._connection = self._connection or open_database(self._path)
+        connection = self._file.connection()
         connection.execute("BEGIN IMMEDIATE")
+        newest_unix_s = max(rows.received_unix_s for rows in batch)
+        if not self._clock.runs:
+            (stored_unix_s,) = connection.execute(NEWEST_UNIX_S).fetchone()
+            self._clock.set(newest_unix_s if stored_unix_s is None else stored_unix_s)
         bad_rows = _insert(connection, batch)
-        self._prune(connection, newest_unix_s=max(rows.received_unix_s for rows in batch))
+        self._prune(connection, self._clock.unix_s(newest_unix_s))
         connection.execute("COMMIT")
         self._lose(bad_rows, "they are not as the tables want them")
 
-    def _prune(self, connection: sqlite3.Connection, *, newest_unix_s: float) -> None:
+    def _prune(self, connection: sqlite3.Connection, unix_s: float) -> None:
         """Takes out the oldest of what is past its time, a little with each batch so that none waits for it long."""
         if self._keep_s is not None:
-            oldest = (newest_unix_s - self._keep_s, 2 * BATCH_REQUESTS)
+            oldest = (unix_s - self._keep_s, 2 * BATCH_REQUESTS)
             connection.execute(DELETE_OLD_ATTEMPTS, oldest)
             connection.execute(DELETE_OLD_REQUESTS, oldest)
-
-    def _disconnect(self) -> None:
-        """Closing rolls back what was not committed."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
 
     def _lose(self, requests: int, reason: str) -> None:
         if requests > 0:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -227,7 +228,7 @@ async def test_full_disk_loses_nothing_once_there_is_room(
             connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr("gateway.stores.sql_writer.open_database", open_small)
+    monkeypatch.setattr("gateway.stores.ledger_file.open_database", open_small)
     ledger = SqlLedger(path, retry_s=0.01)
     ledger.start()
     ledger.take([make_entry(number) for number in range(500)])
@@ -264,17 +265,44 @@ def test_place_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
         SqlLedger(tmp_path).start()
 
 
-async def test_takes_out_rows_past_their_time_with_their_attempts(path: Path, make_entry: MakeEntry) -> None:
+async def test_takes_out_rows_past_their_time_with_their_attempts(
+    path: Path, make_entry: MakeEntry, clock: Any
+) -> None:
     """A ledger that runs for years does not fill the disk; what is young enough stays."""
-    ledger = SqlLedger(path, keep_s=3600)
+    ledger = SqlLedger(path, keep_s=3600, now_s=clock.now_s)
     ledger.start()
-    first = make_entry(1)
-    ages_s = {"old": 0.0, "young": 1.0, "now": 3600.5}
-    for name, age_s in ages_s.items():
-        arrival = replace(first.arrival, id=name, received_unix_s=first.arrival.received_unix_s + age_s)
-        ledger.take([replace(first, arrival=arrival)])
-        assert await ledger.flush()
+    for name, age_s in {"old": 0.0, "young": 1.0, "now": 3600.5}.items():
+        clock.now = age_s
+        await _write(ledger, make_entry, name, age_s)
     await ledger.close()
     with closing(sqlite3.connect(path)) as connection:
         assert [("young",), ("now",)] == connection.execute("SELECT id FROM requests ORDER BY seq").fetchall()
         assert [(2,), (3,)] == connection.execute("SELECT DISTINCT request_seq FROM attempts").fetchall()
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_wall_clock_that_jumps_ahead_deletes_nothing(
+    path: Path, make_entry: MakeEntry, clock: Any, restarted: bool
+) -> None:
+    """Ten years in a moment, before the first row of a process or after it, make no row old."""
+    ledger = SqlLedger(path, keep_s=3600, now_s=clock.now_s)
+    ledger.start()
+    await _write(ledger, make_entry, "before", 0)
+    if restarted:
+        await ledger.close()
+        ledger = SqlLedger(path, keep_s=3600, now_s=clock.now_s)
+        ledger.start()
+    for name in ("ahead", "still ahead"):
+        await _write(ledger, make_entry, name, 3e8)
+    clock.now += 3599
+    await _write(ledger, make_entry, "back", 3599)
+    await ledger.close()
+    assert 4 == await ledger.count()
+
+
+async def _write(ledger: SqlLedger, make_entry: MakeEntry, name: str, age_s: float) -> None:
+    """One row, so many seconds after the first."""
+    entry = make_entry()
+    arrival = replace(entry.arrival, id=name, received_unix_s=entry.arrival.received_unix_s + age_s)
+    ledger.take([replace(entry, arrival=arrival)])
+    assert await ledger.flush()
