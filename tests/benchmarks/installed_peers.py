@@ -46,7 +46,7 @@ def install(peer: Peer) -> None:
     Raises:
         Absent: it could not be installed; nothing is left of it then.
     """
-    home, wanted = HOMES / peer.name, json.dumps([*peer.pip, *peer.npm])
+    home, wanted = HOMES / peer.name, json.dumps([peer.pip, peer.npm, dict(peer.npm_overrides)])
     receipt = home / "installed.json"
     if receipt.exists() and receipt.read_text() == wanted:
         return
@@ -57,6 +57,7 @@ def install(peer: Peer) -> None:
             _run([_program(peer.python), "-m", "venv", str(home)])
             _run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.pip])
         if peer.npm:
+            (home / "package.json").write_text(json.dumps({"overrides": dict(peer.npm_overrides)}))
             _run([_program("npm"), "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), *peer.npm])
         if peer.debian:
             _program(peer.command[0])

@@ -8,6 +8,7 @@
  * --early-ms N    those who leave early do so 0 to N ms after sending, spread evenly
  * --mock TEXT     the "mock" field of every request (see upstream.c); --chunks N are then expected of each stream
  * --prompt BYTES  of the user's message, which starts with one of --prompts N different numbers
+ * --ramp-ms N     the connections start one after the other over so long, so that streams do not keep in step
  * --sampled PCT   sends a traceparent each time, and says in so many per cent that the trace is sampled
  * --requests N    instead of --seconds; --timeout S; --path /v1/chat/completions; --model NAME; --header 'k: v'
  *
@@ -25,7 +26,7 @@ struct options {
     const char *path, *model, *mock;
     char headers[1024];
     int port, connections, mix[KINDS], sampled;
-    long requests, prompt, prompts, chunks, early_ms;
+    long requests, prompt, prompts, chunks, early_ms, ramp_ms;
     double seconds, timeout;
 };
 
@@ -224,6 +225,7 @@ static void parse_options(int argc, char **argv) {
         else if (!strcmp(name, "--sampled")) opt.sampled = atoi(value);
         else if (!strcmp(name, "--chunks")) opt.chunks = atol(value);
         else if (!strcmp(name, "--early-ms")) opt.early_ms = atol(value);
+        else if (!strcmp(name, "--ramp-ms")) opt.ramp_ms = atol(value);
         else if (!strcmp(name, "--seconds")) opt.seconds = atof(value);
         else if (!strcmp(name, "--timeout")) opt.timeout = atof(value);
         else if (!strcmp(name, "--mix")) sscanf(value, "%d,%d,%d,%d", opt.mix, opt.mix + 1, opt.mix + 2, opt.mix + 3);
@@ -244,19 +246,20 @@ static bool more_wanted(uint64_t begun_ns) {
 
 static void run(uint64_t begun_ns) {
     struct epoll_event events[256];
-    int wait_ms = opt.mix[EARLY] ? 1 : 50;
     for (bool busy = true; busy || more_wanted(begun_ns);) {
         busy = false;
-        uint64_t now = now_ns();
+        uint64_t now = now_ns(), ramp_ns = (uint64_t)opt.ramp_ms * 1000000;
         for (int i = 0; i < opt.connections; i++) {
             struct conn *c = &conns[i];
             on_time(c, now);
-            if (!c->busy && more_wanted(begun_ns)) {
+            bool its_turn = now - begun_ns >= ramp_ns * (uint64_t)i / (uint64_t)opt.connections;
+            if (!c->busy && its_turn && more_wanted(begun_ns)) {
                 start(c);
                 if (c->used) on_event(c); /* a connection that waits for its first byte has said it can be written */
             }
             busy |= c->busy;
         }
+        int wait_ms = opt.mix[EARLY] || now - begun_ns < ramp_ns ? 1 : 50;
         int n = epoll_wait(epoll, events, 256, busy ? wait_ms : 0);
         for (int i = 0; i < n; i++)
             if (by_fd[events[i].data.fd]) on_event(by_fd[events[i].data.fd]);

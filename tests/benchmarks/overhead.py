@@ -31,12 +31,11 @@ import proc
 from collector import collect_spans
 from figures import figure, paired
 from installed_peers import Absent, run_peer
-from overhead_report import MIB, report_text
+from overhead_report import MIB, REPORT, report_text
 from peers import PEERS
-from programs import HERE, Upstream, load, run_upstream
+from programs import Upstream, load, run_upstream
 from servers import ROOT, Server, ask, run_headrace
 
-OUT = HERE / "out" / "overhead.json"
 START_UPS = 5
 SAMPLED_PERCENT = 10
 
@@ -67,7 +66,9 @@ class Scenario:
         options += ["--path", server.path, "--model", server.model]
         for header in server.headers:
             options += ["--header", header]
-        return [*options, "--stream", "--chunks", str(self.chunks)] if self.chunks else options
+        if self.chunks:
+            options += ["--stream", "--chunks", str(self.chunks), "--ramp-ms", str(self.delay_us // 1000)]
+        return options
 
 
 SCENARIOS = {
@@ -190,7 +191,7 @@ def run(folder: Path, scenarios: Mapping[str, Scenario], names: Sequence[str], r
             print(f"{key}: {scenario.title}", file=sys.stderr)
             report["scenarios"][key] = run_scenario(servers, upstream, scenario, rounds)
         others = (_others_cpu_s() - others_s) / (time.monotonic() - begun_s)
-        report["machine"] = machine() | {"cores_that_others_used": others}
+        report["machine"] = machine() | {"cores_that_others_used": round(others, 2)}
     return report | {"spans": spans.server}
 
 
@@ -244,8 +245,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = run(Path(folder), scenarios, names, 1 if options.quick else options.rounds)
     text = json.dumps(report, indent=1, default=asdict)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(text)
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(text)
     print(text if options.json else report_text(json.loads(text)))
     return int(any(one["servers"]["headrace"]["failed"] for one in report["scenarios"].values()))
 

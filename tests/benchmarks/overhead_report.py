@@ -13,7 +13,7 @@ from figures import Figure, figure, short, table
 from programs import HERE
 
 MIB = 1024 * 1024
-_REPORT = HERE / "out" / "overhead.json"
+REPORT = HERE / "out" / "overhead.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,14 @@ def cpu_table(report: Mapping[str, Any]) -> str:
 
 def latency_table(report: Mapping[str, Any]) -> str:
     """Everybody's added latency, throughput, memory and start."""
-    header = ["gateway", "a1: added p50, ms", "added p99, ms", "e200: added transit p50, ms", "p99, ms"]
+    header = [
+        "gateway",
+        "a1: added p50, ms",
+        "added p99, ms",
+        "e200: added transit p50, ms",
+        "p99, ms",
+        "first chunk, ms",
+    ]
     header += ["a64: requests/s", "idle RSS, MiB", "loaded", "start, s", "failed of requests"]
     return table(header, (list(_latency_row(report, name)) for name in report["servers"]))
 
@@ -111,6 +118,7 @@ def _latency_row(report: Mapping[str, Any], name: str) -> Iterator[str]:
         ("a1", "added_p99_us"),
         ("e200", "added_transit_p50_us"),
         ("e200", "added_transit_p99_us"),
+        ("e200", "added_first_chunk_p50_us"),
     ):
         yield _short(_of(report, key, name, field), per=1000)
     yield _short(_of(report, "a64", name, "requests_per_s"))
@@ -144,5 +152,5 @@ def _short(of: Mapping[str, Any] | None, per: float = 1) -> str:
 
 
 if __name__ == "__main__":
-    print(report_text(json.loads(_REPORT.read_text())))
+    print(report_text(json.loads(REPORT.read_text())))
     sys.exit()

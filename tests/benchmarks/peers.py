@@ -27,6 +27,7 @@ class Peer:
     debian: str = ""
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
+    npm_overrides: Mapping[str, str] = field(default_factory=dict)
     python: str = sys.executable
     command: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
@@ -146,8 +147,9 @@ PEERS = (
         name="portkey",
         written_in="TypeScript",
         offers="translation",
-        # Its range for the server allows 1.19, with which each of its streams fails.
-        npm=("@portkey-ai/gateway@1.15.2", "@hono/node-server@1.13.8"),
+        npm=("@portkey-ai/gateway@1.15.2",),
+        # Its range allows 1.19, with which each of its streams fails.
+        npm_overrides={"@hono/node-server": "1.13.8"},
         command=(
             *("node", "{home}/node_modules/@portkey-ai/gateway/build/start-server.js"),
             *("--port={port}", "--headless"),

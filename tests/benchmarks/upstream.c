@@ -207,7 +207,8 @@ static bool take_request(struct conn *c) {
     char *stop = c->in.at + head + body, next = *stop;
     *stop = 0;
     if (!strncmp(c->in.at, "POST ", 5)) serve_chat(c, c->in.at + head);
-    else serve_get(c, strchr(c->in.at, ' ') + 1);
+    else if (!strncmp(c->in.at, "GET ", 4)) serve_get(c, c->in.at + 4);
+    else put_answer(&c->out, "400 Bad Request", "Connection: close\r\n", ""); /* who tries HTTP/2 goes on with HTTP/1.1 */
     *stop = next;
     drop_front(&c->in, head + body);
     return true;
