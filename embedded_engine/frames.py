@@ -8,7 +8,16 @@ from msgspec.msgpack import Decoder, Encoder
 
 from embedded_engine.messages import FromEngine, ToEngine
 
-__all__ = ["MAX_FRAME_BYTES", "FrameReader", "ProtocolError", "decode_from_engine", "decode_to_engine", "frame"]
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "FrameReader",
+    "FrameTooLarge",
+    "NotEncodable",
+    "ProtocolError",
+    "decode_from_engine",
+    "decode_to_engine",
+    "frame",
+]
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 
@@ -17,6 +26,14 @@ _LENGTH = struct.Struct(">I")
 
 class ProtocolError(Exception):
     """What was sent, or should be, is no frame of this protocol."""
+
+
+class FrameTooLarge(ProtocolError):
+    """It has more than `MAX_FRAME_BYTES`."""
+
+
+class NotEncodable(ProtocolError):
+    """It has a value that MessagePack cannot hold."""
 
 
 _encoder = Encoder()
@@ -28,14 +45,17 @@ def frame(message: ToEngine | FromEngine) -> bytes:
     """One message as it goes over the socket.
 
     Raises:
-        ProtocolError: Packed, it is larger than `MAX_FRAME_BYTES`, or a text in it has lone surrogates.
+        FrameTooLarge: Packed, it is larger than `MAX_FRAME_BYTES`.
+        NotEncodable: A text in it has lone surrogates, or an integer more than 64 bits.
     """
     try:
         body = _encoder.encode(message)
     except UnicodeEncodeError as error:
-        raise ProtocolError(f"a text that is not Unicode cannot be sent: {error.reason}") from error
+        raise NotEncodable(f"a text that is not Unicode cannot be sent: {error.reason}") from error
+    except OverflowError as error:
+        raise NotEncodable("an integer of more than 64 bits cannot be sent") from error
     if len(body) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"a message of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
+        raise FrameTooLarge(f"a message of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
     return _LENGTH.pack(len(body)) + body
 
 
@@ -64,14 +84,14 @@ class FrameReader(Struct):
         """Add bytes; yield the body of every frame that is now complete.
 
         Raises:
-            ProtocolError: A frame announces more than `MAX_FRAME_BYTES`.
+            FrameTooLarge: A frame announces more than `MAX_FRAME_BYTES`.
         """
         self._buffer += chunk
         start = 0
         while len(self._buffer) - start >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
             if length > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}")
+                raise FrameTooLarge(f"a frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}")
             end = start + _LENGTH.size + length
             if len(self._buffer) < end:
                 break

@@ -81,7 +81,7 @@ class Intake:
         """
         _check_ranges(request, self._limits)
         prompt = self._read_prompt(request)
-        room = self._room(len(prompt), request.n)
+        room = self._room(len(prompt), request.n, "prompt" if request.messages is None else "messages")
         return Prepared(
             id=request.id,
             prompt=tuple(prompt),
@@ -110,10 +110,11 @@ class Intake:
 
     def _read_prompt(self, request: Generate) -> list[int]:
         if request.messages is not None:
-            self._refuse_far_too_long(sum(len(turn.content) + len(turn.name or "") for turn in request.messages))
+            characters = sum(len(turn.content) + len(turn.name or "") for turn in request.messages)
+            self._refuse_far_too_long(characters, "messages")
             return self._reader.read_messages(request.messages)
         if request.text is not None:
-            self._refuse_far_too_long(len(request.text))
+            self._refuse_far_too_long(len(request.text), "prompt")
             prompt = self._reader.read_text(request.text)
         else:
             prompt = list(request.token_ids or ())
@@ -124,25 +125,25 @@ class Intake:
             raise InvalidRequest("the prompt is empty", param="prompt")
         return prompt
 
-    def _refuse_far_too_long(self, characters: int) -> None:
+    def _refuse_far_too_long(self, characters: int, param: str) -> None:
         """Refuse, without reading it, a text that cannot fit however well its characters share tokens."""
         at_least = characters // self._vocabulary.longest_piece_bytes
         if at_least >= self._limits.context_tokens:
-            raise self._too_long(f"at least {at_least}")
+            raise self._too_long(f"at least {at_least}", param)
 
-    def _room(self, prompt_tokens: int, n: int) -> int:
+    def _room(self, prompt_tokens: int, n: int, param: str) -> int:
         limits = self._limits
         room = min(limits.context_tokens - prompt_tokens, (limits.kv_tokens - prompt_tokens) // n)
         if room < 1:
-            raise self._too_long(str(prompt_tokens))
+            raise self._too_long(str(prompt_tokens), param)
         return room
 
-    def _too_long(self, prompt_tokens: str) -> ContextLengthExceeded:
+    def _too_long(self, prompt_tokens: str, param: str) -> ContextLengthExceeded:
         limit = self._limits.context_tokens
         return ContextLengthExceeded(
             f"This model's maximum context length is {limit} tokens, but the prompt has {prompt_tokens} tokens "
             f"and at least 1 must be left for the answer. Shorten the prompt.",
-            param="messages",
+            param=param,
         )
 
 

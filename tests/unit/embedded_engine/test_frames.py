@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,8 @@ from hypothesis import strategies as st
 from embedded_engine.frames import (
     MAX_FRAME_BYTES,
     FrameReader,
+    FrameTooLarge,
+    NotEncodable,
     ProtocolError,
     decode_from_engine,
     decode_to_engine,
@@ -40,20 +43,29 @@ def test_requests_survive_the_wire() -> None:
 
 def test_a_frame_that_announces_too_much_is_refused_before_it_is_read() -> None:
     """A broken length must not fill the memory."""
-    with pytest.raises(ProtocolError, match="announces"):
+    with pytest.raises(FrameTooLarge, match="announces"):
         list(FrameReader().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big")))
 
 
 def test_a_message_that_is_too_large_is_not_sent() -> None:
     """The other side would refuse it."""
-    with pytest.raises(ProtocolError, match="over the limit"):
+    with pytest.raises(FrameTooLarge, match="over the limit"):
         frame(Generate(id=1, text="x" * MAX_FRAME_BYTES))
 
 
 def test_text_that_is_not_unicode_is_not_sent() -> None:
     """Lone surrogates have no bytes."""
-    with pytest.raises(ProtocolError, match="not Unicode"):
+    with pytest.raises(NotEncodable, match="not Unicode"):
         frame(Generate(id=1, text="\ud800"))
+
+
+@pytest.mark.parametrize(
+    "field", [{"top_k": 2**64}, {"seed": -(2**63) - 1}, {"max_tokens": 2**64}, {"token_ids": (1, 2**64)}, {"n": 2**64}]
+)
+def test_integers_of_more_than_64_bits_are_not_sent(field: dict[str, Any]) -> None:
+    """MessagePack has no room for them."""
+    with pytest.raises(NotEncodable, match="64 bits"):
+        frame(Generate(id=1, text="x", **field))
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x93\x01\x02\x03", b"\x81\xa4type\xa4Nope"])
