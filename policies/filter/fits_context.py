@@ -14,12 +14,12 @@ class FitsContext:
 
     ::
 
-        needed = prompt_tokens x (1 - margin) + (max_tokens, or 1 where the client set none)
-        out    = needed > context_tokens
+        out = prompt_tokens x (1 - margin) + (max_tokens, or 1 where the client set none) > context_tokens
 
     The prompt is an estimate, and only the backend can count it. Whatever may fit is therefore let through: a backend
     refuses what does not, with exact numbers, and a wrong refusal here could not be helped by anybody. ``max_tokens``
-    is exact and counts in full. A candidate that does not say how large its window is takes everything.
+    is exact and counts in full. The reason names the estimate as it is, without the margin. A candidate that does not
+    say how large its window is takes everything.
 
     Attributes:
         margin: how much too high the estimate may be. 0.5 allows for text with twice the bytes per token that the
@@ -42,13 +42,13 @@ class FitsContext:
             raise ValueError(f"`margin` must be from 0 to below 1, and is {self.margin}")
 
     def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
-        """``needs at least 8401 tokens of 8192``, or ``None``."""
+        """``needs about 16801 tokens of 8192``, or ``None``."""
         if candidate.context_tokens is None:
             return None
         answer_tokens = 1
         if self.count_max_tokens and ctx.request.max_tokens is not None:
             answer_tokens = ctx.request.max_tokens
-        needed = math.floor(ctx.forecast.prompt_tokens * (1 - self.margin)) + answer_tokens
-        if needed <= candidate.context_tokens:
+        prompt_tokens = ctx.forecast.prompt_tokens
+        if math.floor(prompt_tokens * (1 - self.margin)) + answer_tokens <= candidate.context_tokens:
             return None
-        return f"needs at least {needed} tokens of {candidate.context_tokens}"
+        return f"needs about {prompt_tokens + answer_tokens} tokens of {candidate.context_tokens}"

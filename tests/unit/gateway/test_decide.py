@@ -82,7 +82,7 @@ def test_where_every_exclusion_blames_the_request_the_client_is_told_why(
     """Waiting cannot help it: it gets the filter's own error, with the numbers and the model."""
     error = refusal(route, decide(route, make_context(prompt_tokens=1000), (make_kind("short"),)))
     assert isinstance(error, ContextLengthExceeded)
-    assert (400, "small needs at least 501 tokens of 10") == (error.http_status, error.message)
+    assert (400, "small needs about 1001 tokens of 10") == (error.http_status, error.message)
 
 
 def test_of_several_faults_of_the_request_the_first_backends_is_told(

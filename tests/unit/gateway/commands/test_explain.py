@@ -63,7 +63,7 @@ def test_json_says_what_the_decision_is(run: Any, policy_file: Path, request_fil
 def test_who_is_out_is_shown_with_the_reason(run: Any, policy_file: Path, request_file: Any) -> None:
     """The filter and its words, with the numbers."""
     _, out, _ = run("explain", policy_file, request_file(LONG))
-    assert "x  cheap/small\n   fits_context: needs at least" in out
+    assert "x  cheap/small\n   fits_context: needs about" in out
     assert "choice     dear/small" in out
 
 

@@ -28,10 +28,10 @@ def test_a_candidate_that_is_down_is_out_with_its_own_reason(make_context: Make,
         (8000, None, None),
         (16_000, None, None),  # an estimate, perhaps twice too high
         (16_382, None, None),
-        (16_384, None, "needs at least 8193 tokens of 8192"),
+        (16_384, None, "needs about 16385 tokens of 8192"),
         (1000, 7692, None),
-        (1000, 7693, "needs at least 8193 tokens of 8192"),
-        (1, 8193, "needs at least 8193 tokens of 8192"),
+        (1000, 7693, "needs about 8693 tokens of 8192"),
+        (1, 8193, "needs about 8194 tokens of 8192"),
     ],
 )
 def test_only_what_clearly_does_not_fit_is_out(
@@ -42,7 +42,7 @@ def test_only_what_clearly_does_not_fit_is_out(
     max_tokens: int | None,
     reason: str | None,
 ) -> None:
-    """The prompt is an estimate, what the client allows the answer is exact."""
+    """The prompt is an estimate, and called one; what the client allows the answer is exact."""
     ctx = make_context(make_request("hi", max_tokens=max_tokens), prompt_tokens=prompt_tokens)
     assert reason == FitsContext().exclude(ctx, make_candidate(context_tokens=8192))
 
