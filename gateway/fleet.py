@@ -180,7 +180,7 @@ class Fleet:
 
     def _down(self, backend: str, facts: BackendFacts, standing: Standing) -> tuple[str | None, float | None]:
         if facts.down is not None:
-            return facts.down, None
+            return facts.down, facts.back_in_s
         cooling = self._shared.get(_cool_key(backend, standing.model))
         return (cooling[0], cooling[1]) if cooling else (None, None)
 

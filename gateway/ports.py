@@ -109,6 +109,7 @@ class ModelFacts:
 class BackendFacts:
     """What a backend says of itself, now. ``down`` is the reason why it takes nothing, or ``None``.
 
+    ``back_in_s`` is when one that is down expects to be well again, where it knows: clients are told to wait so long.
     ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
     learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts.
     """
@@ -117,6 +118,7 @@ class BackendFacts:
     operations: frozenset[Operation]
     concurrency: int | None = None
     down: str | None = None
+    back_in_s: float | None = None
     prefill_tokens_per_s: float | None = None
     seconds_per_token: float | None = None
     keeps_prefixes: bool = True

@@ -169,7 +169,9 @@ def test_the_model_is_the_targets_or_the_asked_one_or_the_only_one(
 
 
 def test_a_backend_that_says_it_is_down_is_down(scene: Any) -> None:
-    """Its own word goes before ours, and says nothing of when."""
+    """Its own word goes before ours; until when, it says only where it knows."""
     backend = scene.world.backends["a"]
     vars(backend)["_facts"] = replace(backend.facts(), down="starting")
     assert ("starting", None) == (scene.look()["a"].down, scene.look()["a"].retry_in_s)
+    vars(backend)["_facts"] = replace(backend.facts(), back_in_s=1.5)
+    assert ("starting", 1.5) == (scene.look()["a"].down, scene.look()["a"].retry_in_s)
