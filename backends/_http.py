@@ -4,6 +4,8 @@ Words for people never name a host, a URL or a key: of an upstream's own error i
 bounded.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -60,14 +62,17 @@ REFUSAL_BYTES = 64 * 1024
 """So much of an error's body is read; a message is in the first lines or nowhere."""
 
 
+REFUSAL_S = 1.0
+"""So long an error's body is read: an upstream that has refused has nothing to think about any more."""
+
+
 async def refusal_body(answer: UpstreamAnswer) -> bytes:
-    """The beginning of an error's body, or what came of it before the connection broke."""
+    """The beginning of an error's body, or what came of it before the connection broke or time was up."""
     body = bytearray()
-    try:
-        while len(body) < REFUSAL_BYTES and (piece := await answer.piece()):
-            body += piece
-    except UpstreamError:
-        return bytes(body)  # the status has come, and says more than the break
+    with contextlib.suppress(UpstreamError, TimeoutError):  # the status has come, and says more than either
+        async with asyncio.timeout(REFUSAL_S):
+            while len(body) < REFUSAL_BYTES and (piece := await answer.piece()):
+                body += piece
     return bytes(body[:REFUSAL_BYTES])
 
 

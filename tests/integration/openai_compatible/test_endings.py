@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from backends import _http
 from gateway.errors import (
     UpstreamError,
     UpstreamFailed,
@@ -257,3 +258,17 @@ async def test_an_error_of_any_length(send: Send, status: int, expected: type[Up
         await send(respond, stream=True)
     assert len(caught.value.message) < 1100
     assert status == caught.value.upstream_status
+
+
+@pytest.mark.parametrize("began", [b"", b'{"error": {"message": "too '])
+async def test_a_refusal_that_never_ends(send: Send, monkeypatch: pytest.MonkeyPatch, began: bytes) -> None:
+    """An error whose body is not there soon is told without it, by its status: it is no timeout of the backend's."""
+
+    async def respond(_: Any, conversation: Any) -> None:
+        await conversation.send(b"HTTP/1.1 400 No\r\ncontent-length: 50000\r\n\r\n" + began)
+        await conversation.until_closed()
+
+    monkeypatch.setattr(_http, "REFUSAL_S", 0.05)
+    with pytest.raises(UpstreamRefused) as caught:
+        await send(respond, stream=True)
+    assert (400, 400, False) == (caught.value.upstream_status, caught.value.http_status, caught.value.retryable)

@@ -1,9 +1,12 @@
+import asyncio
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends._http import Refusal, UpstreamNotFound, from_refusal
+from backends import _http
+from backends._http import REFUSAL_BYTES, Refusal, UpstreamNotFound, from_refusal, refusal_body
 from gateway.errors import (
     ConnectionsBusy,
     UpstreamError,
@@ -127,3 +130,32 @@ def test_any_answer_gives_an_error_with_bounded_words(status: int, body: bytes) 
     error = _refusal(status, body)
     assert isinstance(error, UpstreamError)
     assert 0 < len(error.message) < 1100
+
+
+class _Dripping:
+    """An answer whose body comes byte by byte, without end."""
+
+    status = 400
+    headers = ()
+
+    async def piece(self) -> bytes:
+        """See ``UpstreamAnswer``."""
+        await asyncio.sleep(0)
+        return b"x"
+
+
+async def test_a_body_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is the body's, not that of a piece: what came in it is kept."""
+    monkeypatch.setattr(_http, "REFUSAL_S", 0)
+    body = await refusal_body(_Dripping())
+    assert 0 <= len(body) < REFUSAL_BYTES
+    assert set(body) <= {ord("x")}
+
+
+async def test_who_cancels_is_not_kept_waiting() -> None:
+    """A client that leaves meanwhile ends it: that is no timeout of ours."""
+    reading = asyncio.create_task(refusal_body(_Dripping()))
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
