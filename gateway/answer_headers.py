@@ -1,10 +1,11 @@
 """The headers of our answers. Only what stands here crosses: an upstream's own headers never do."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
 from gateway.errors import HeadraceError, MethodNotAllowed
-from gateway.types import Candidate, Context, Usage
+from gateway.types import Attempt, Candidate, Context, Usage
 
 RawHeader = tuple[bytes, bytes]
 
@@ -37,13 +38,19 @@ def answer_headers(ctx: Context, candidate: Candidate, *, attempt: int, usage: U
     return headers
 
 
-def error_headers(request_id: str, error: HeadraceError, *, attempts: int) -> list[RawHeader]:
-    """The headers of an error; ``Retry-After`` in whole seconds, rounded up, where coming back may help."""
+def error_headers(request_id: str, error: HeadraceError, attempts: Sequence[Attempt] = ()) -> list[RawHeader]:
+    """The headers of an error after ``attempts``, the last of which is named.
+
+    ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help.
+    """
     headers = [
         *_WHOLE,
         (b"x-request-id", request_id.encode()),
-        (b"x-headrace-attempts", b"%d" % attempts),
+        (b"x-headrace-attempts", b"%d" % len(attempts)),
     ]
+    if attempts:
+        headers.append((b"x-headrace-backend", _value(attempts[-1].backend)))
+        headers.append((b"x-headrace-model", _value(attempts[-1].model)))
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % max(-(-error.retry_after_s // 1), 1)))
     if isinstance(error, MethodNotAllowed):

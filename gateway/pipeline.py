@@ -12,7 +12,7 @@ from gateway.exchange import Exchange
 from gateway.journal import Journal
 from gateway.ports import Ledger
 from gateway.route import Route
-from gateway.trial import Bench, Trial
+from gateway.trial import Bench, Trial, Turn
 from gateway.types import ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
@@ -115,7 +115,8 @@ class Pipeline:
         now_s = asyncio.get_running_loop().time
         deadline_s = now_s() + route.patience.total_s
         failure: HeadraceError | None = None
-        for number, bill in enumerate(decision.order[: route.attempts], start=1):
+        bills = decision.order[: route.attempts]
+        for number, bill in enumerate(bills, start=1):
             trial = Trial(
                 self._bench,
                 ctx=ctx,
@@ -124,7 +125,7 @@ class Pipeline:
                 exchange=exchange,
                 patience=route.patience,
                 deadline_s=deadline_s,
-                number=number,
+                turn=Turn(number, len(bills)),
             )
             try:
                 finish = await trial.run()
@@ -156,7 +157,7 @@ class Pipeline:
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 if not exchange.started:
-                    headers = error_headers(journal.arrival.id, error, attempts=len(journal.attempts))
+                    headers = error_headers(journal.arrival.id, error, journal.attempts)
                     await exchange.answer(error.http_status, headers, wire.error_body(error))
                 elif exchange.streaming:
                     await exchange.write(wire.error_event(error))

@@ -136,5 +136,5 @@ async def _bug(_: Request, __: Exception) -> Response:
 
 def _error_response(error: HeadraceError) -> Response:
     response = Response(error_body(error), status_code=error.http_status)
-    response.raw_headers += error_headers(new_request_id(), error, attempts=0)
+    response.raw_headers += error_headers(new_request_id(), error)
     return response

@@ -6,8 +6,11 @@ from math import inf
 _FRESH_WEIGHT = 0.2
 """Of a new sample in the running means: about the last nine samples count."""
 
-_FORGET_HALF_LIFE_S = 60.0
-"""A failure weighs half as much after this time, so that a backend nobody tries becomes worth a try again."""
+_FORGET_HALF_LIFE_S = 30.0
+"""An attempt weighs half as much after this time, so that a backend nobody tries becomes worth a try again."""
+
+_GOOD_FAITH_ATTEMPTS = 20.0
+"""Successes that are taken for granted: one failure out of nothing says little, and must not send all traffic away."""
 
 _TELLING_PROMPT_TOKENS = 256
 """Below this the round trip, not the prefill, decides when the first token comes."""
@@ -29,7 +32,8 @@ class Standing:
     prefill_tokens_per_s: float = 1000.0
     seconds_per_token: float = 0.03
     failures_in_a_row: int = 0
-    _failure_rate: float = field(default=0.0, repr=False)
+    _attempts: float = field(default=0.0, repr=False)
+    _failures: float = field(default=0.0, repr=False)
     _judged_s: float = field(default=0.0, repr=False)
     _row_grew_s: float = field(default=-inf, repr=False)
 
@@ -86,10 +90,15 @@ class Standing:
         self._row_grew_s = now_s
 
     def failure_rate(self, now_s: float) -> float:
-        """The share of recent attempts that failed, 0 to 1, fading with time."""
-        return float(self._failure_rate * 0.5 ** ((now_s - self._judged_s) / _FORGET_HALF_LIFE_S))
+        """The share of recent attempts that failed, 0 to 1, fading with time; a few successes are taken for granted."""
+        fading = self._fading(now_s)
+        return float(self._failures * fading / (self._attempts * fading + _GOOD_FAITH_ATTEMPTS))
 
     def _judged(self, failed: float, now_s: float) -> None:
-        self._failure_rate = self.failure_rate(now_s)
+        fading = self._fading(now_s)
         self._judged_s = now_s
-        self._failure_rate += _FRESH_WEIGHT * (failed - self._failure_rate)
+        self._attempts = self._attempts * fading + 1.0
+        self._failures = self._failures * fading + failed
+
+    def _fading(self, now_s: float) -> float:
+        return float(0.5 ** ((now_s - self._judged_s) / _FORGET_HALF_LIFE_S))

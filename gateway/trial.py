@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -30,11 +31,23 @@ class Bench:
     bounds: AnswerBounds
 
 
+class Turn(NamedTuple):
+    """Which attempt this is, counted from one, of how many that there may be."""
+
+    number: int
+    of: int
+
+    @property
+    def left(self) -> int:
+        """How many there may be from now on, this one included."""
+        return self.of - self.number + 1
+
+
 class Trial:
     """Runs once; ``attempts`` then holds its line for the ledger, however it ended.
 
-    ``deadline_s`` is the request's, on the event loop's clock: the trials of a request share it. ``number`` counts
-    them from one.
+    ``deadline_s`` is the request's, on the event loop's clock: the trials of a request share it. ``turn``
+    tells which of them this is.
     """
 
     def __init__(
@@ -47,7 +60,7 @@ class Trial:
         exchange: Exchange,
         patience: Patience,
         deadline_s: float,
-        number: int,
+        turn: Turn,
     ) -> None:
         self.attempts: tuple[Attempt, ...] = ()
         self._bench = bench
@@ -59,13 +72,15 @@ class Trial:
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
-        self._pace = AttemptPace(self._flight, patience, deadline_s=deadline_s, stream=ctx.request.stream)
+        self._pace = AttemptPace(
+            self._flight, patience, deadline_s=deadline_s, stream=ctx.request.stream, tries_left=turn.left
+        )
         self._sink = ClientSink(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
             exchange=exchange,
             clock=bench.clock,
-            headers=lambda usage: answer_headers(ctx, candidate, attempt=number, usage=usage),
+            headers=lambda usage: answer_headers(ctx, candidate, attempt=turn.number, usage=usage),
             pace=self._pace,
             bounds=bench.bounds,
             estimate=partial(_estimated, ctx.forecast.prompt_tokens),
@@ -149,7 +164,17 @@ class Trial:
             return finish.usage
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
             return None
-        return _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
+        counted = _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
+        return counted if self._ctx.request.stream or self._sink.begun else self._imagined(counted)
+
+    def _imagined(self, counted: Usage) -> Usage:
+        """A whole answer that was given up unseen: what the backend can have written meanwhile, at its usual speeds."""
+        busy_s = self._bench.clock.now_s() - self._started_s
+        candidate, request = self._candidate, self._ctx.request
+        decoding_s = max(busy_s - counted.prompt_tokens / candidate.prefill_tokens_per_s, 0.0)
+        written_tokens = int(decoding_s / candidate.seconds_per_token) * request.n
+        most_tokens = written_tokens if request.max_tokens is None else request.max_tokens * request.n
+        return replace(counted, output_tokens=min(written_tokens, most_tokens))
 
     def _cost_usd(self, usage: Usage | None) -> Decimal | None:
         if usage is None:

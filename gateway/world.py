@@ -40,8 +40,10 @@ class World:
         return tuple(dict.fromkeys((*named, *behind)))
 
     def owner(self, model: str) -> str:
-        """The backend that a model's route tries first by its place in the file."""
-        return self.match(model).targets[0].backend
+        """A backend that serves the model: the first target of its route that lists it, or the first of all."""
+        targets = self.match(model).targets
+        listing = (t.backend for t in targets if t.model == model or model in self.backends[t.backend].facts().models)
+        return next(listing, targets[0].backend)
 
     def observers(self) -> tuple[Observer, ...]:
         """Every policy that learns from finished requests, once each."""

@@ -24,7 +24,7 @@ class HttpProtocol(HttpToolsProtocol):
         error = InvalidRequest("this is not a valid HTTP request")
         body = error_body(error)
         headers = [
-            *error_headers(new_request_id(), error, attempts=0),
+            *error_headers(new_request_id(), error),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
         ]

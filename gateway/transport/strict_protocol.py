@@ -234,7 +234,7 @@ class StrictProtocol(RequestReader):
         self._refusal = None
         body = error_body(error)
         framing = b"content-length: %d\r\nconnection: close\r\n" % len(body)
-        headers = error_headers(new_request_id(), error, attempts=0)
+        headers = error_headers(new_request_id(), error)
         head = self.heads.head(error.http_status, headers, framing, self.server_state.default_headers)
         self.transport.write(head + body)
         self.part()

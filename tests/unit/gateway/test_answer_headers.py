@@ -81,7 +81,7 @@ def test_usual_names_stay_readable(make_request: Any, make_context: Any, make_ca
 @pytest.mark.parametrize(("seconds", "value"), [(0.0, b"1"), (0.2, b"1"), (1.0, b"1"), (1.01, b"2"), (61.5, b"62")])
 def test_retry_after_is_in_whole_seconds_and_never_too_soon(seconds: float, value: bytes) -> None:
     """Rounded up, and at least one."""
-    headers = dict(error_headers("req-1", Overloaded("full", retry_after_s=seconds), attempts=0))
+    headers = dict(error_headers("req-1", Overloaded("full", retry_after_s=seconds)))
     assert (value, b"req-1", b"0") == (
         headers[b"retry-after"],
         headers[b"x-request-id"],
@@ -91,7 +91,7 @@ def test_retry_after_is_in_whole_seconds_and_never_too_soon(seconds: float, valu
 
 def test_an_error_has_no_header_that_does_not_belong_to_it() -> None:
     """A challenge goes with a 401, as RFC 9110 wants it, and a time to come back where there is one."""
-    assert b"Bearer" == dict(error_headers("r", Unauthenticated("no key"), attempts=0))[b"www-authenticate"]
+    assert b"Bearer" == dict(error_headers("r", Unauthenticated("no key")))[b"www-authenticate"]
     assert {b"content-type", b"x-request-id", b"x-headrace-attempts"} == {
-        name for name, _ in error_headers("r", InvalidRequest("wrong"), attempts=1)
+        name for name, _ in error_headers("r", InvalidRequest("wrong"))
     }

@@ -23,8 +23,8 @@ def test_the_failure_rate_fades_with_time(scene: Any) -> None:
     rate = scene.look()["a"].failure_rate
     assert rate > 0
     assert 0 == scene.look()["b"].failure_rate
-    scene.clock.now += 60
-    assert pytest.approx(rate / 2) == scene.look()["a"].failure_rate
+    scene.clock.now += 300
+    assert scene.look()["a"].failure_rate < rate / 900
 
 
 def test_retry_after_is_obeyed_to_the_second(scene: Any) -> None:

@@ -53,17 +53,18 @@ def test_short_answers_and_no_time_teach_nothing_about_writing(tokens: int, seco
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 1000)), max_size=30))
 def test_the_failure_rate_stays_a_share_and_fades(verdicts: list[tuple[bool, float]]) -> None:
-    """It is never below zero nor above one, and a minute without a verdict halves it."""
+    """It is never below zero nor above one, and half a minute without a verdict takes nearly half of it away."""
     standing, now_s = Standing(model="m"), 0.0
     for failed, later_s in verdicts:
         now_s += later_s
         _end(standing, failed=failed, now_s=now_s)
         assert 0.0 <= standing.failure_rate(now_s) <= 1.0
-    assert pytest.approx(standing.failure_rate(now_s) / 2) == standing.failure_rate(now_s + 60)
+    rate, later_rate = standing.failure_rate(now_s), standing.failure_rate(now_s + 30)
+    assert rate / 2 <= later_rate <= rate * 0.8
 
 
 def test_failures_raise_the_rate_and_successes_lower_it() -> None:
-    """Ten failures make it nearly sure, ten successes nearly forget them."""
+    """One is little against the successes that are taken for granted; many in a row are not."""
     standing = Standing(model="m")
     rates = [standing.failure_rate(0.0)]
     for failed in [True] * 10 + [False] * 10:
@@ -71,9 +72,8 @@ def test_failures_raise_the_rate_and_successes_lower_it() -> None:
         rates.append(standing.failure_rate(0.0))
     assert 0.0 == rates[0]
     assert sorted(rates[:11]) == rates[:11]
-    assert rates[10] > 0.85
+    assert pytest.approx([1 / 21, 10 / 30, 10 / 40]) == [rates[1], rates[10], rates[20]]
     assert sorted(rates[10:], reverse=True) == rates[10:]
-    assert rates[20] < 0.15
 
 
 def test_failures_in_a_row_end_with_a_success() -> None:

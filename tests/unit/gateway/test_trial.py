@@ -97,9 +97,20 @@ async def test_who_comes_after_the_deadline_is_not_blamed_for_it(
     hang = "fail: [{kind: hang}], repeat: true"
     more = f"second: {{use: fake, models: [small], {hang}}}"
     async with open_house(_policy(hang, timeouts="total_s: 0.01", more=more), clock=clock) as house:
-        exchange = await house.serve(make_exchange())
+        exchange = await house.serve(make_exchange(stream=True))
         assert (504, 1) == (exchange.status, len(house.entry.attempts))
         assert 1 == house.backend("first").open_calls + house.backend("second").open_calls
+
+
+async def test_a_whole_answer_that_does_not_come_leaves_time_for_the_next_backend(
+    open_house: OpenHouse, make_exchange: Any, clock: Any
+) -> None:
+    """Nothing of it can be seen before its end, so each attempt has its share of the time that is left."""
+    more = "second: {use: fake, models: [small], text: one two three, fail: [{kind: hang}, null]}"
+    async with open_house(_policy("fail: [{kind: hang}]", timeouts="total_s: 0.1", more=more), clock=clock) as house:
+        both_hang, first_is_well = await house.serve(make_exchange()), await house.serve(make_exchange())
+        assert (504, 200) == (both_hang.status, first_is_well.status)
+        assert [2, 1] == [len(entry.attempts) for entry in house.keeper.entries]
 
 
 async def test_a_slow_clients_pace_is_not_the_upstreams_silence(
