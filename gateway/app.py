@@ -20,7 +20,7 @@ from gateway.ledger import EntryLedger
 from gateway.live_gauges import BackendState, Live
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline, Rules
-from gateway.policy_file import read_policy
+from gateway.policy_file import PolicyFile, read_policy
 from gateway.ports import Backend, Clock, Surroundings
 from gateway.settings import Settings
 from gateway.sibling_metrics import SiblingMetrics
@@ -57,6 +57,7 @@ class Gateway:
         self._run_dir = Path(assignment.run_dir) if assignment is not None else None
         self._clock = clock or SystemClock()
         self._reloading = asyncio.Lock()
+        self._reloads_asked = self._reloads_answered = 0
         self._retiring: set[asyncio.Task[None]] = set()
         self._policy_path = settings.policy or DEFAULT_POLICY
         policy = read_policy(self._policy_path)
@@ -119,30 +120,26 @@ class Gateway:
         """Ends what still runs, closes the backends and drains the ledger."""
         await self.pipeline.drain(0)
         try:
-            await asyncio.gather(*self._retiring)
-            for backend in self.world.backends.values():
-                await backend.close()
+            async with self._reloading:  # what a reload has just started is closed, too
+                await asyncio.gather(*self._retiring)
+                for backend in self.world.backends.values():
+                    await backend.close()
         finally:
             await self._ledger.close()
             if self._siblings is not None:
                 await self._siblings.close()
 
     async def reload(self) -> None:
-        """Builds the world of the policy file anew and swaps it in; a bad file keeps the old world and says so."""
+        """Builds the world of the policy file anew and swaps it in; a bad file keeps the old world and says so.
+
+        Those who ask while one is under way share the next one. A gateway that drains keeps what it has.
+        """
+        self._reloads_asked += 1
+        mine = self._reloads_asked
         async with self._reloading:
-            old = self.world
-            try:
-                new = await self._next_world(old)
-            except ConfigurationError as error:
-                _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
-                return
-            self.pipeline.rules = self._rules(new)
-            self._ledger.observe_with(new.observers())
-            self._metrics.rename(_label_names(new))
-            in_use = {id(backend) for backend in new.backends.values()}
-            gone = {name: backend for name, backend in old.backends.items() if id(backend) not in in_use}
-            self._retire(gone)
-            _log.info("the policy file was reloaded")
+            if self._reloads_answered < mine and not self.pipeline.draining:
+                self._reloads_answered = self._reloads_asked  # whoever asked by now sees the file as it will be read
+                await self._reload()
 
     def check_bind(self) -> None:
         """Refuses to be reachable from elsewhere without keys.
@@ -152,10 +149,29 @@ class Gateway:
         """
         _check_bind(self._settings, locked=self.pipeline.rules.door.locked)
 
+    async def _reload(self) -> None:
+        old = self.world
+        try:
+            new = await self._next_world(old)
+        except ConfigurationError as error:
+            _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
+            return
+        self.pipeline.rules = self._rules(new)
+        self._ledger.observe_with(new.observers())
+        self._metrics.rename(_label_names(new))
+        in_use = {id(backend) for backend in new.backends.values()}
+        gone = {name: backend for name, backend in old.backends.items() if id(backend) not in in_use}
+        self._retire(gone)
+        _log.info("the policy file was reloaded")
+
+    def _read_world(self, old: World) -> tuple[PolicyFile, World]:
+        policy = read_policy(self._policy_path)
+        return policy, build_world(policy, file=str(self._policy_path), old=old)
+
     async def _next_world(self, old: World) -> World:
         """The world of the policy file as it is now, its new backends started; or an error and none of them started."""
-        policy = read_policy(self._policy_path)
-        new = build_world(policy, file=str(self._policy_path), old=old)
+        # A large file takes a tenth of a second, in which the loop has streams to serve.
+        policy, new = await asyncio.to_thread(self._read_world, old)
         _check_bind(self._settings, locked=bool(new.keys))
         kept = {id(backend) for backend in old.backends.values()}
         fresh = {name: backend for name, backend in new.backends.items() if id(backend) not in kept}

@@ -1,12 +1,15 @@
 import asyncio
 import hashlib
 import logging
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backends.fake import Fake
 from gateway.app import Gateway
+from gateway.policy_file import PolicyFile, read_policy
 
 ONE = "backends: {one: {use: fake, text: first, models: [small]}}"
 OTHER = "backends: {other: {use: fake, text: second, models: [small]}}"
@@ -159,6 +162,76 @@ async def test_reloads_come_one_after_the_other(site: Any) -> None:
         await asyncio.gather(*gateway._retiring)
         assert ["other"] == list(gateway.world.backends)
         assert _is_open(gateway.world.backends["other"])
+
+
+async def test_a_storm_of_signals_is_two_reloads(
+    site: Any, make_exchange: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first begins at once; all that come while it runs share the next one, which reads the file afterwards."""
+    read: list[str] = []
+
+    def noting(path: Path) -> PolicyFile:
+        read.append(path.read_text())
+        return read_policy(path)
+
+    async with site.running(ONE) as gateway:
+        monkeypatch.setattr("gateway.app.read_policy", noting)
+        storm = [asyncio.create_task(gateway.reload()) for _ in range(50)]
+        await _turns(1)
+        site.file.write_text(OTHER)
+        await asyncio.gather(*storm)
+        assert 2 == len(read)
+        assert OTHER == read[-1]
+        assert "other" == await _served_by(gateway, make_exchange())
+
+
+async def test_requests_are_served_while_a_file_is_read(
+    site: Any, make_exchange: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading and building are not the event loop's work: streams go on meanwhile, under the old file."""
+    served = threading.Event()
+
+    def slowly(path: Path) -> PolicyFile:
+        assert served.wait(2), "nobody was served"
+        return read_policy(path)
+
+    async with site.running(ONE) as gateway:
+        monkeypatch.setattr("gateway.app.read_policy", slowly)
+        site.file.write_text(OTHER)
+        reloading = asyncio.create_task(gateway.reload())
+        await _turns(5)
+        assert "one" == await _served_by(gateway, make_exchange())
+        served.set()
+        await reloading
+        assert "other" == await _served_by(gateway, make_exchange())
+
+
+async def test_closing_waits_for_a_reload_and_then_there_is_no_other(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backend that was started in the last moment is not left running, and a late signal starts none."""
+    go_on = threading.Event()
+
+    def slowly(path: Path) -> PolicyFile:
+        assert go_on.wait(2)
+        return read_policy(path)
+
+    monkeypatch.setattr("gateway.app.read_policy", slowly)
+    go_on.set()
+    async with site.running(ONE) as gateway:
+        go_on.clear()
+        site.file.write_text(OTHER)
+        reloading = asyncio.create_task(gateway.reload())
+        await _turns(5)
+        closing = asyncio.create_task(gateway.close())
+        await _turns(5)
+        go_on.set()
+        await asyncio.gather(reloading, closing)
+        (last,) = gateway.world.backends.values()
+        assert ("second", False) == (last.text, _is_open(last))
+        site.file.write_text(ONE)
+        await gateway.reload()
+        assert ["other"] == list(gateway.world.backends)
 
 
 async def test_a_reload_may_lock_the_door(site: Any, make_exchange: Any) -> None:
