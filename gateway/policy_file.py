@@ -101,7 +101,19 @@ def _secret_names(tree: Any) -> Iterator[str]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key written twice: the loader's own habit is to keep the last one in silence."""
+    """YAML that refuses a key written twice: the loader's own habit is to keep the last one in silence.
+
+    It refuses a value that holds itself, too (``a: &a {b: *a}``): whoever walks over it comes to no end.
+    """
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        self.deep_construct = True  # what is inside comes first, and meets what it is in while that is unfinished
+        return super().construct_document(node)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  # the parent's signature
+        if node in self.recursive_objects:
+            raise yaml.constructor.ConstructorError(None, None, "this holds itself", node.start_mark)
+        return super().construct_object(node, deep)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # the parent's signature
         seen: set[Any] = set()
