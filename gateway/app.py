@@ -39,6 +39,7 @@ LEDGER_FILE = "ledger.sqlite3"
 DEFAULT_POLICY = Path(__file__).with_name("default_policy.yaml")
 
 _SECONDS_PER_DAY = 86_400
+_GLANCE_S = 0.02
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +116,22 @@ class Gateway:
             self._siblings.start()
         for name, backend in self.world.backends.items():
             await backend.start(name, self._surroundings())
+
+    async def settle(self, limit_s: float) -> None:
+        """Waits for backends that are about to be well, so that the first request does not come too early for them.
+
+        For ``limit_s`` at most; who is down after that, or with no end in sight, is named in the log.
+        """
+        deadline_s = self._clock.now_s() + limit_s
+        while self._somebody_is_coming() and not self.pipeline.draining and self._clock.now_s() < deadline_s:
+            await self._clock.sleep(_GLANCE_S)
+        for name, backend in self.world.backends.items():
+            if (reason := backend.facts().down) is not None:
+                _log.warning("%s is down: %s", name, reason)
+
+    def _somebody_is_coming(self) -> bool:
+        facts = [backend.facts() for backend in self.world.backends.values()]
+        return any(known.down is not None and known.back_in_s is not None for known in facts)
 
     async def close(self) -> None:
         """Ends what still runs, closes the backends and drains the ledger."""

@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     head_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """From a request's first byte to the end of its headers."""
     body_timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    start_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    """How long to wait at the start for backends that are about to be well, before anybody can connect."""
     keep_alive_s: Annotated[int, Field(ge=1)] = 75
     """How long an idle client connection stays open: longer than the usual proxy in front, which should close first."""
     drain_s: Annotated[float, Field(ge=0)] = 30.0

@@ -182,6 +182,7 @@ class _Server(uvicorn.Server):
         """
         try:
             await self._gateway.start()
+            await self._gateway.settle(self._settings.start_wait_s)
             await super().startup(sockets)
         except BaseException:  # uvicorn leaves by SystemExit where the port is taken
             await self._gateway.close()
