@@ -2,7 +2,7 @@
 
     python tests/benchmarks/overhead_chart.py docs/images/overhead.svg      of tests/benchmarks/out/overhead.json
 
-One panel for each scenario, one bar for each gateway, on a scale of powers of ten: from bare to rich there are three.
+One panel for each scenario, one bar for each gateway. A line of the grid is ten times the one before.
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/soak.py                     20,000 requests after 2,000 that fill caches, two minutes
     python tests/benchmarks/soak.py --requests 1000     a short one
+    python tests/benchmarks/soak.py --requests 200000 --clients 96      a long one at twice the pace, eight minutes
 
 Whole answers, streams, clients that hang up before the first byte and clients that hang up in the middle, all mixed,
 through ``headrace serve`` to the upstream of ``upstream.c``, which takes its time. More clients than places, so that
@@ -30,8 +31,7 @@ from servers import API_KEY, KEY_HEADER, Server, run_headrace
 OUT = HERE / "out" / "soak.json"
 MIB = 1024 * 1024
 
-CLIENTS = 48
-PLACES = 32
+CLIENTS_A_PLACE = 1.5
 SEGMENTS = 10
 MIX = "40,36,12,12"
 """Per cent of whole answers, streams, hang-ups before the first byte, hang-ups in the middle."""
@@ -46,8 +46,9 @@ MIDWAY_SHARE = 0.9
 """Of the streams that clients leave in the middle, so many at least must end early upstream too: not all, since the
 rest of a stream may be under way already."""
 
-LATER_DESCRIPTORS = 4
-"""Opened with the first request or the first batch: the ledger's files in WAL mode, a connection to the collector."""
+LATER_DESCRIPTORS = 5
+"""Opened with the first request or the first batch: the ledger's file for the writer and for the readers, its log and
+its index in WAL mode, a connection to the collector."""
 
 _OUTCOMES = """
 SELECT CASE WHEN status <> 'client_gone' THEN status
@@ -83,34 +84,35 @@ class Promise:
     kept: bool
 
 
-def soak(requests: int, folder: Path) -> tuple[list[Sample], list[Promise], dict[str, Any]]:
+def soak(requests: int, clients: int, folder: Path) -> tuple[list[Sample], list[Promise], dict[str, Any]]:
     """Runs it all: the samples on the way, the promises at the end, and what the clients saw."""
+    places = int(clients / CLIENTS_A_PLACE)
     with ExitStack() as outer:
         endpoint, spans = outer.enter_context(collect_spans())
         upstream = outer.enter_context(run_upstream())
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
-        with run_headrace(folder, upstream.port, limit=PLACES, queue=1024, environment=environment) as server:
-            samples, clients, done = [at_rest(server, upstream, 0)], [], 0
+        with run_headrace(folder, upstream.port, limit=places, queue=1024, environment=environment) as server:
+            samples, reports, done = [at_rest(server, upstream, 0)], [], 0
             for segment in [WARM_UP] + [requests // SEGMENTS] * SEGMENTS:
-                clients.append(run_segment(server, segment))
+                reports.append(run_segment(server, segment, clients))
                 done += segment
                 samples.append(at_rest(server, upstream, done))
             metrics = scrape(server)
-        seen = _sum(clients)
+        seen = _sum(reports)
         promises = [
             *promises_of_clients(seen, done, upstream.stats()["left"]),
-            *promises_of_memory(samples),
+            *promises_of_memory(samples, places),
             *promises_of_rest(metrics, upstream),
             *promises_of_records(metrics, server.state / "ledger.sqlite3", spans, seen["sent"]),
         ]
     return samples, promises, seen
 
 
-def run_segment(server: Server, requests: int) -> dict[str, Any]:
+def run_segment(server: Server, requests: int, clients: int) -> dict[str, Any]:
     """Some of the requests, and the client's report of them."""
     # Slow enough that the gateway keeps up: else the upstream has said all before a client that leaves has seen half.
     mock = "chunks=16 delay_us=15000 first_us=40000"
-    options = ["--connections", str(CLIENTS), "--requests", str(requests), "--mix", MIX, "--chunks", "16"]
+    options = ["--connections", str(clients), "--requests", str(requests), "--mix", MIX, "--chunks", "16"]
     options += ["--mock", mock, "--early-ms", "120", "--prompt", "6000", "--prompts", "500", "--header", KEY_HEADER]
     return load(server.port, options, timeout_s=600)
 
@@ -153,7 +155,7 @@ def promises_of_clients(seen: dict[str, Any], requests: int, stopped: int) -> It
     )
 
 
-def promises_of_memory(samples: list[Sample]) -> Iterator[Promise]:
+def promises_of_memory(samples: list[Sample], places: int) -> Iterator[Promise]:
     """Memory and descriptors are flat; the first sample is of a gateway that did nothing yet."""
     warm, middle, last = samples[1], samples[1 + SEGMENTS // 2], samples[-1]
     for (since, allowed_mib), sample in zip(GROWTH_MIB.items(), (warm, middle), strict=True):
@@ -174,7 +176,7 @@ def promises_of_memory(samples: list[Sample]) -> Iterator[Promise]:
         kept=most <= allowed,
     )
     pooled = max(sample.upstream_open for sample in samples)
-    yield Promise(name="connections in the pool", expected=f"<= {PLACES}", found=str(pooled), kept=pooled <= PLACES)
+    yield Promise(name="connections in the pool", expected=f"<= {places}", found=str(pooled), kept=pooled <= places)
 
 
 def promises_of_rest(metrics: dict[str, float], upstream: Upstream) -> Iterator[Promise]:
@@ -220,9 +222,11 @@ def main() -> int:
     """Runs, writes, prints; 1 where a promise is broken."""
     parser = argparse.ArgumentParser(description="Many requests, many of them abandoned; nothing may be left behind.")
     parser.add_argument("--requests", type=int, default=20_000, help=f"rounded down to a multiple of {SEGMENTS}")
-    requests = parser.parse_args().requests // SEGMENTS * SEGMENTS
+    parser.add_argument("--clients", type=int, default=48, help="at a time; there are places for two thirds of them")
+    options = parser.parse_args()
+    requests = options.requests // SEGMENTS * SEGMENTS
     with tempfile.TemporaryDirectory() as name:
-        samples, promises, seen = soak(requests, Path(name))
+        samples, promises, seen = soak(requests, options.clients, Path(name))
         ended = outcomes(Path(name) / "state" / "ledger.sqlite3")
         log = (Path(name) / "headrace.log").read_text()
     report = {"clients": seen, "outcomes": ended, "samples": samples, "promises": promises}
