@@ -47,8 +47,8 @@ MIDWAY_SHARE = 0.9
 rest of a stream may be under way already."""
 
 LATER_DESCRIPTORS = 5
-"""Opened with the first request or the first batch: the ledger's file for the writer and for the readers, its log and
-its index in WAL mode, a connection to the collector."""
+"""Opened with the first request or the first batch: the ledger's file twice, to write it and to see whether it is
+still the same, its log and its index in WAL mode, a connection to the collector."""
 
 _OUTCOMES = """
 SELECT CASE WHEN status <> 'client_gone' THEN status
