@@ -1,6 +1,8 @@
 """What other people's words may not carry to a client."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.wire.redaction import redact
 
@@ -13,6 +15,9 @@ from gateway.wire.redaction import redact
         ("redis://:pw@cache:6379/0 is down", "redis://[removed]/0 is down"),
         ("dial tcp 10.0.0.12:8000: refused", "dial tcp [removed]: refused"),
         ("dial tcp [fd00::12]:8000: refused", "dial tcp [removed]: refused"),
+        ("http://[fd00::12]:8000/v1", "http://[removed]/v1"),
+        ("http://[removed]evil.example/v1", "http://[removed]/v1"),
+        ("(see http://gpu-7)]/v1", "(see http://[removed])]/v1"),
         ("host 192.168.1.1 unreachable", "host [removed] unreachable"),
         (
             "Max retries: HTTPConnectionPool(host='gpu-7', port=80)",
@@ -33,3 +38,18 @@ def test_places_are_removed_and_words_stay(text: str, expected: str) -> None:
 def test_secrets_are_removed_the_longer_first() -> None:
     """One that contains another leaves nothing behind; an empty one is none."""
     assert "key [removed] and [removed]." == redact("key sk-abc-def and sk-abc.", ["", "sk-abc", "sk-abc-def"])
+
+
+PIECES = st.sampled_from(
+    [
+        "http://", "x", "[removed]", "[", "]", "]]", "/", ":", ":8080", ".", "10.0.0.1", "1", "2.3", "fd00::1", "::",
+        "host=", "hostname = '", "gpu", ".local", ".svc", "a.example.com:9000", "localhost:80", " ", "@", "sk-1", "+",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40), st.sets(st.sampled_from(["sk-1", "removed"])))
+def test_redacting_twice_changes_nothing(text: str, secrets: set[str]) -> None:
+    """Words pass through here in more than one place."""
+    once = redact(text, secrets)
+    assert once == redact(once, secrets)
