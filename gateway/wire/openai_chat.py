@@ -62,6 +62,8 @@ class _Chat(SharedFields, kw_only=True):
 
 
 _CHAT = msgspec.json.Decoder(_Chat)
+_SPEAK = frozenset({"system", "developer", "user", "tool"})
+"""The roles whose turns are their content; an assistant's may be its tool calls alone."""
 
 
 def read_chat(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRequest:
@@ -103,6 +105,8 @@ def _check_messages(messages: tuple[Message, ...], max_messages: int) -> set[str
     for at, message in enumerate(messages):
         if not message.role:
             raise InvalidRequest("a role must not be empty", param=f"messages[{at}].role")
+        if message.content is None and message.role in _SPEAK:
+            raise InvalidRequest(f"a {message.role} message needs content", param=f"messages[{at}].content")
         if isinstance(message.content, tuple):
             part_types.update([part.type for part in message.content])
     return part_types
