@@ -11,6 +11,10 @@ HeaderValue = str | Mapping[Literal["env"], str]
 
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}|[a-z]{1,32}(_[a-z0-9]{1,32}){1,8}", re.ASCII)
+"""Narrower than what a shell allows: `gsk_` and 52 letters of both cases would be a name there, and is a key."""
+
+_NO_VARIABLE = "what stands there is no name of an environment variable like `GROQ_API_KEY`; the key itself never does"
 _OURS = frozenset(
     {
         "accept",
@@ -32,8 +36,8 @@ _OURS = frozenset(
 """Framing, negotiation and hops: a wrong one breaks every request in a way that is hard to see."""
 
 
-def check_headers(headers: Mapping[str, HeaderValue]) -> None:
-    """Refuses headers that are none, or that are ours to write.
+def check_headers(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> None:
+    """Refuses headers that are none, that are ours to write, and keys where the name of a variable belongs.
 
     Raises:
         ValueError: with the header's name.
@@ -45,6 +49,16 @@ def check_headers(headers: Mapping[str, HeaderValue]) -> None:
             raise ValueError(f"`headers`: `{name}` is written by the gateway itself")
         if isinstance(value, str) and not _VALUE.fullmatch(value):
             raise ValueError(f"`headers`: the value of `{name}` holds characters that no header may have")
+        if not isinstance(value, str) and not _VARIABLE.fullmatch(value["env"]):
+            raise ValueError(f"`headers`: `env` of `{name}`: {_NO_VARIABLE}")
+    if api_key_env and not _VARIABLE.fullmatch(api_key_env):
+        raise ValueError(f"`api_key_env`: {_NO_VARIABLE}")
+
+
+def variables(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> tuple[str, ...]:
+    """The environment variables that ``resolve_headers`` reads, once each."""
+    named = [value["env"] for value in headers.values() if not isinstance(value, str)]
+    return tuple(dict.fromkeys((*named, api_key_env) if api_key_env else named))
 
 
 def resolve_headers(

@@ -1,5 +1,6 @@
 """The ``models`` parameter that backends share: a list of names, or names with what is known of each."""
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -46,7 +47,7 @@ class ListedPrice(Price):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedModel(ModelFacts):
-    """A model as it stands in YAML: unknown keys and a context window of nothing are refused."""
+    """A model as it stands in YAML: unknown keys and unknown capabilities and a window of nothing are refused."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
 
@@ -55,14 +56,21 @@ class ListedModel(ModelFacts):
     def __post_init__(self) -> None:
         if self.context_tokens is not None and self.context_tokens < 1:
             raise ValueError("`context_tokens` must be at least 1")
+        for word in sorted((self.capabilities or frozenset()) - CAPABILITIES):
+            near = difflib.get_close_matches(word, sorted(CAPABILITIES), n=1)
+            hint = f"did you mean `{near[0]}`? " if near else ""
+            raise ValueError(f"`capabilities`: there is no `{word}`; {hint}there is {', '.join(sorted(CAPABILITIES))}")
 
 
 Models = Mapping[str, ListedModel | None] | tuple[str, ...]
 """``[llama-3.3-70b]`` where nothing is known, ``{llama-3.3-70b: {context_tokens: 131072, price: {...}}}`` otherwise."""
 
 
-def listed(models: Models, *, lacks: frozenset[str] = frozenset()) -> dict[str, ModelFacts]:
-    """The facts of each model. ``lacks`` is what the whole backend refuses, where a model does not say for itself.
+_NOTHING = ModelFacts()
+
+
+def listed(models: Models, *, unsaid: ModelFacts = _NOTHING) -> dict[str, ModelFacts]:
+    """The facts of each model. ``unsaid`` has what holds where a model does not say for itself.
 
     Raises:
         ValueError: a name is empty or stands there twice.
@@ -72,7 +80,6 @@ def listed(models: Models, *, lacks: frozenset[str] = frozenset()) -> dict[str, 
         raise ValueError("`models` has an empty name")
     if len(set(names)) != len(names):
         raise ValueError("`models` names one twice")
-    unsaid = ModelFacts(capabilities=CAPABILITIES - lacks if lacks else None)
     if not isinstance(models, Mapping):
         return dict.fromkeys(names, unsaid)
     return {name: _with(facts, unsaid) for name, facts in models.items()}
@@ -85,5 +92,5 @@ def _with(facts: ModelFacts | None, unsaid: ModelFacts) -> ModelFacts:
         context_tokens=facts.context_tokens,
         capabilities=unsaid.capabilities if facts.capabilities is None else facts.capabilities,
         carries=facts.carries,
-        price=facts.price,
+        price=unsaid.price if facts.price is None else facts.price,
     )

@@ -3,23 +3,32 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
 import yaml
 
-from gateway.types import Operation
+from backends._models import CAPABILITIES
+from gateway.ports import ModelFacts
+from gateway.types import Operation, Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """What is known of a provider: its address, its key's usual name, what it serves and what it refuses."""
+    """What is known of a provider: its address, its key's usual name, what it serves, refuses and costs."""
 
     base_url: str
     operations: frozenset[Operation]
     api_key_env: str = ""
     lacks: frozenset[str] = frozenset()
+    price: Price | None = None
+
+    @property
+    def unsaid(self) -> ModelFacts:
+        """What holds of a model that does not say for itself."""
+        return ModelFacts(capabilities=CAPABILITIES - self.lacks if self.lacks else None, price=self.price)
 
 
 @cache
@@ -43,10 +52,18 @@ def preset_named(name: str) -> Preset:
     raise ValueError(f"`preset`: there is no `{name}`; {hint}there is {', '.join(known)}")
 
 
-def _preset(*, base_url: str, operations: list[str], api_key_env: str = "", lacks: list[str] | None = None) -> Preset:
+def _preset(
+    *,
+    base_url: str,
+    operations: list[str],
+    api_key_env: str = "",
+    lacks: list[str] | None = None,
+    price: dict[str, float] | None = None,
+) -> Preset:
     return Preset(
         base_url=base_url,
         operations=frozenset(Operation(operation) for operation in operations),
         api_key_env=api_key_env,
         lacks=frozenset(lacks or ()),
+        price=Price(**{name: Decimal(str(usd)) for name, usd in price.items()}) if price else None,
     )

@@ -4,18 +4,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
+from pathlib import Path
 from typing import Literal
 
 from backends._base_url import check_base_url
-from backends._headers import HeaderValue, check_headers, resolve_headers
+from backends._headers import HeaderValue, check_headers, resolve_headers, variables
 from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.ports import BackendFacts, Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
+from gateway.ports import (
+    BackendFacts,
+    Clock,
+    Connections,
+    ModelFacts,
+    Needs,
+    Origin,
+    Sink,
+    Surroundings,
+    UpstreamAnswer,
+)
 from gateway.trace_context import headers_for
-from gateway.types import Call, Finish, Operation
+from gateway.types import Call, Finish, Needs, Operation
 from gateway.wire.formats import FORMATS
 
 _PATHS: Mapping[Operation, str] = {Operation.CHAT: "/chat/completions", Operation.COMPLETION: "/completions"}
@@ -106,7 +117,7 @@ class OpenAICompatible:
                 raise ValueError(f"`{name}` must be more than zero")
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError("`concurrency` must be at least 1")
-        check_headers(self.headers)
+        check_headers(self.headers, api_key_env=self._key_env)
         if self._key_env and "authorization" in {name.lower() for name in self.headers}:
             raise ValueError("`headers`: `authorization` is already made from `api_key_env`")
         check_base_url(self._address)
@@ -145,6 +156,10 @@ class OpenAICompatible:
     def facts(self) -> BackendFacts:
         """See ``Backend.facts``: all that is known is what the policy file says."""
         return self._facts
+
+    def needs(self, model_dir: Path) -> Needs:  # noqa: ARG002  # the port's signature
+        """What must be there before it is started: its credentials."""
+        return Needs(environment=variables(self.headers, api_key_env=self._key_env))
 
     async def close(self) -> None:
         """See ``Backend.close``."""
@@ -210,8 +225,10 @@ class OpenAICompatible:
     @cached_property
     def _facts(self) -> BackendFacts:
         known = self._preset
+        unsaid = known.unsaid if known else ModelFacts()
         return BackendFacts(
-            models=listed(self.models, lacks=known.lacks if known else frozenset()),
+            models=listed(self.models, unsaid=unsaid),
+            unlisted=unsaid,
             operations=self.operations or (known.operations if known else frozenset(_PATHS)),
             concurrency=self.concurrency,
         )

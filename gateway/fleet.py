@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gateway.errors import HeadraceError
-from gateway.ports import Backend, BackendFacts, Clock, ModelFacts, Shared
+from gateway.ports import Backend, BackendFacts, Clock, Shared
 from gateway.prefix import PrefixIndex, chain
 from gateway.route import Route, Target
 from gateway.standing import Standing
@@ -154,7 +154,7 @@ class Fleet:
     def _candidate(
         self, ctx: Context, backend: str, model: str, facts: BackendFacts, warm_bytes: int, now_s: float
     ) -> Candidate:
-        known = facts.models.get(model, _UNLISTED)
+        known = facts.models.get(model, facts.unlisted)
         standing = self.standing(backend, model, facts)
         down, retry_in_s = self._down(backend, facts, standing)
         prompt_bytes = max(ctx.request.prompt_bytes, 1)
@@ -199,9 +199,6 @@ class Fleet:
             cooling = self._shared.get(_cool_key(backend, standing.model))
             if cool_s > (cooling[1] if cooling else 0.0):
                 self._shared.put(_cool_key(backend, standing.model), f"cooling after {error.code}", cool_s)
-
-
-_UNLISTED = ModelFacts()
 
 
 def _cool_key(backend: str, model: str) -> str:

@@ -112,6 +112,7 @@ class BackendFacts:
     ``back_in_s`` is when one that is down expects to be well again, where it knows: clients are told to wait so long.
     ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
     learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts.
+    ``unlisted`` is what holds for a model that ``models`` does not have.
     """
 
     models: Mapping[str, ModelFacts]
@@ -122,6 +123,7 @@ class BackendFacts:
     prefill_tokens_per_s: float | None = None
     seconds_per_token: float | None = None
     keeps_prefixes: bool = True
+    unlisted: ModelFacts = field(default_factory=ModelFacts)
 
 
 class Sink(Protocol):

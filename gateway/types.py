@@ -280,3 +280,10 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
         """The sum over all attempts; ``None`` as soon as one has no known price."""
         known = [attempt.cost_usd for attempt in self.attempts if attempt.cost_usd is not None]
         return sum(known, Decimal(0)) if len(known) == len(self.attempts) else None
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """What a backend needs to be started: environment variables by name, and in sentences what else is missing."""
+
+    environment: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 import pytest
 
-from backends._headers import check_headers, resolve_headers
+from backends._headers import HeaderValue, check_headers, resolve_headers, variables
 from gateway.errors import ConfigurationError
 
 SECRETS = {"KEY": "sk-1\n", "POOL": "p-2", "BAD": "a\r\nx: y", "UNICODE": "schlüssel"}
@@ -51,4 +51,34 @@ def test_a_secret_that_no_header_can_carry(name: str) -> None:
 def test_headers_that_are_refused(headers: dict[str, str], words: str) -> None:
     """What is no header, or would break framing, is refused when the file is read."""
     with pytest.raises(ValueError, match=words):
-        check_headers(headers)
+        check_headers(headers, api_key_env="")
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-Ab12", "gsk_Ab12Cd34Ef56", "0123456789abcdef", "fedcba9876543210", "fw_3ZaBc", "two words", "A-B"]
+)
+def test_a_key_in_the_place_of_a_variables_name_is_refused_and_not_repeated(key: str) -> None:
+    """It would be looked for in the environment, and its name written to logs."""
+    places: list[tuple[dict[str, HeaderValue], str, str]] = [
+        ({}, key, "`api_key_env`"),
+        ({"x-pool": {"env": key}}, "", "`env` of `x-pool`"),
+    ]
+    for headers, api_key_env, place in places:
+        with pytest.raises(ValueError, match="no name of an environment variable") as caught:
+            check_headers(headers, api_key_env=api_key_env)
+        assert place in str(caught.value)
+        assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["GROQ_API_KEY", "KEY2", "_KEY", "team_a_key"])
+def test_names_of_variables_are_taken(name: str) -> None:
+    """Capitals as usual, or small letters with underscores."""
+    check_headers({"x-pool": {"env": name}}, api_key_env=name)
+
+
+def test_the_variables_are_those_that_are_read() -> None:
+    """Each once, the key's last."""
+    headers: dict[str, HeaderValue] = {"x-team": "search", "x-pool": {"env": "POOL"}}
+    assert ("POOL", "KEY") == variables(headers, api_key_env="KEY")
+    assert ("POOL",) == variables({**headers, "x-again": {"env": "POOL"}}, api_key_env="")
+    assert () == variables({}, api_key_env="")

@@ -45,6 +45,8 @@ def test_a_mapping_says_what_is_known() -> None:
         ({"a": {"context_tokens": 0}}, "at least 1"),
         ({"a": {"price": {"input_usd_per_mtok": -1, "output_usd_per_mtok": 1}}}, "zero or more"),
         ({"a": {"price": {"input_usd_per_mtok": 1}}}, "output_usd_per_mtok"),
+        ({"a": {"capabilities": ["tools", "vison"]}}, "there is no `vison`; did you mean `vision`"),
+        ({"a": {"capabilities": ["x"]}}, "there is no `x`; there is audio, best_of"),
         (["a", "a"], "twice"),
         ([""], "empty"),
     ],
@@ -58,6 +60,6 @@ def test_a_mistake_is_refused(models: object, words: str) -> None:
 def test_what_the_whole_backend_lacks_counts_where_a_model_does_not_say() -> None:
     """A model's own word about itself goes before what the preset says about all."""
     own = ListedModel(capabilities=frozenset({"many"}))
-    actual = listed({"a": own, "b": None}, lacks=frozenset({"many"}))
+    actual = listed({"a": own, "b": None}, unsaid=ModelFacts(capabilities=CAPABILITIES - {"many"}))
     assert frozenset({"many"}) == actual["a"].capabilities
     assert CAPABILITIES - {"many"} == actual["b"].capabilities

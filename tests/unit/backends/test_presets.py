@@ -1,8 +1,12 @@
+from decimal import Decimal
+
 import pytest
 
 from backends._base_url import check_base_url
 from backends._models import CAPABILITIES
 from backends._presets import preset_named, presets
+from gateway.plugins import build
+from gateway.types import Price
 
 EXPECTED = {
     "openai",
@@ -40,6 +44,27 @@ def test_only_a_server_of_ones_own_needs_no_key(name: str) -> None:
     """A provider on the internet is reached over TLS and with a key; a server on this machine with neither."""
     preset = preset_named(name)
     assert preset.base_url.startswith("https://") == bool(preset.api_key_env)
+
+
+OWN = sorted(name for name in EXPECTED if not preset_named(name).api_key_env)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_only_a_server_of_ones_own_has_a_price_before_one_is_said(name: str) -> None:
+    """Its machine is paid for. What a provider charges is the policy file's to say: it changes."""
+    free = Price(input_usd_per_mtok=Decimal(0), output_usd_per_mtok=Decimal(0))
+    assert (free if name in OWN else None) == preset_named(name).price
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_price_in_the_policy_file_goes_before_that_of_the_preset(name: str) -> None:
+    """A model's own price counts for it; listed or not, all others have the preset's."""
+    price = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 2}
+    spec = {"use": "openai_compatible", "preset": name, "models": {"own": {"price": price}, "other": None}}
+    facts = build("backend", spec, where="backends.a").facts()
+    own, other, unlisted = facts.models["own"].price, facts.models["other"].price, facts.unlisted.price
+    assert Decimal(1) == own.input_usd_per_mtok
+    assert preset_named(name).price == other == unlisted
 
 
 def test_a_typing_error_is_answered_with_what_was_meant() -> None:
