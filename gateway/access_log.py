@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 
+from gateway.entry_sink import take_each
 from gateway.types import LedgerEntry
 
 MAX_MODEL_CHARACTERS = 128
@@ -15,13 +16,15 @@ class AccessLog:
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Logs the entries."""
-        if not _log.isEnabledFor(logging.INFO):
-            return
-        for entry in batch:
-            _log.info("%s", _line(entry))
+        if _log.isEnabledFor(logging.INFO):
+            take_each(batch, _write)
 
     async def close(self) -> None:
         """Nothing to give back."""
+
+
+def _write(entry: LedgerEntry) -> None:
+    _log.info("%s", _line(entry))
 
 
 def _line(entry: LedgerEntry) -> str:

@@ -105,6 +105,9 @@ class EntryLedger:
         for sink in self._sinks:
             try:
                 sink.take(batch)
+            except ExceptionGroup as lost:
+                self.dropped += len(lost.exceptions)
+                self._complain_of("sink", sink, lost.exceptions[0])
             except Exception as error:  # noqa: BLE001  # one sink's bug must not blind the others
                 self.dropped += len(batch)
                 self._complain_of("sink", sink, error)

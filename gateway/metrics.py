@@ -6,6 +6,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from gateway.entry_sink import take_each
 from gateway.label_names import LabelNames
 from gateway.live_gauges import Live, LiveCollector
 from gateway.tallies import Distribution, Spread, Tally, Total
@@ -64,8 +65,7 @@ class Metrics:
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Counts the entries."""
-        for entry in batch:
-            self._count(entry)
+        take_each(batch, self._count)
 
     def counted(self) -> Counted:
         """What has been counted so far; gauges are not."""

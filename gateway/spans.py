@@ -21,6 +21,7 @@ from opentelemetry.trace.status import Status as SpanStatus
 from opentelemetry.trace.status import StatusCode
 
 from gateway import span_names as names
+from gateway.entry_sink import take_each
 from gateway.seldom import SeldomFilter
 from gateway.types import Attempt, LedgerEntry, Operation, Status, TraceContext
 
@@ -59,10 +60,7 @@ class SpanSink:
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Makes the spans of ``batch`` and queues them."""
-        for entry in batch:
-            if entry.arrival.trace.sampled:
-                for span in self._spans(entry):
-                    self._processor.on_end(span)
+        take_each([entry for entry in batch if entry.arrival.trace.sampled], self._queue)
 
     async def close(self) -> None:
         """Exports what waits, for at most ``CLOSE_S``: a collector that is away must not hold up the shutdown."""
@@ -70,6 +68,10 @@ class SpanSink:
             self._closing = Thread(target=self._processor.shutdown, name="headrace-spans-close", daemon=True)
             self._closing.start()
         await asyncio.to_thread(self._closing.join, CLOSE_S)
+
+    def _queue(self, entry: LedgerEntry) -> None:
+        for span in self._spans(entry):
+            self._processor.on_end(span)
 
     def _spans(self, entry: LedgerEntry) -> list[ReadableSpan]:
         trace = entry.arrival.trace

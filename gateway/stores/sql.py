@@ -12,9 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
+from gateway.entry_sink import take_each
 from gateway.stores.database import open_database
 from gateway.stores.pruning_clock import PruningClock
-from gateway.stores.rows import rows_of
+from gateway.stores.rows import Rows, rows_of
 from gateway.stores.sql_writer import SqlWriter
 from gateway.types import LedgerEntry
 
@@ -56,7 +57,11 @@ class SqlLedger:
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Queues the rows of ``batch``."""
-        self._writer.put([rows_of(entry) for entry in batch])
+        rows: list[Rows] = []
+        try:
+            take_each(batch, lambda entry: rows.append(rows_of(entry)))
+        finally:
+            self._writer.put(rows)
 
     async def flush(self, timeout_s: float = CLOSE_S) -> bool:
         """Whether everything taken is on disk, after waiting for at most ``timeout_s``."""
