@@ -14,17 +14,7 @@ from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.ports import (
-    BackendFacts,
-    Clock,
-    Connections,
-    ModelFacts,
-    Needs,
-    Origin,
-    Sink,
-    Surroundings,
-    UpstreamAnswer,
-)
+from gateway.ports import BackendFacts, Clock, Connections, ModelFacts, Origin, Sink, Surroundings, UpstreamAnswer
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Needs, Operation
 from gateway.wire.formats import FORMATS
