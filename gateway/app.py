@@ -164,7 +164,7 @@ class Gateway:
         Raises:
             ConfigurationError: the address is not a loopback one and no tenant has a key.
         """
-        _check_bind(self._settings, locked=self.pipeline.rules.door.locked)
+        self._settings.check_bind(locked=self.pipeline.rules.door.locked)
 
     async def _reload(self) -> None:
         old = self.world
@@ -189,7 +189,7 @@ class Gateway:
         """The world of the policy file as it is now, its new backends started; or an error and none of them started."""
         # A large file takes a tenth of a second, in which the loop has streams to serve.
         policy, new = await asyncio.to_thread(self._read_world, old)
-        _check_bind(self._settings, locked=bool(new.keys))
+        self._settings.check_bind(locked=bool(new.keys))
         kept = {id(backend) for backend in old.backends.values()}
         fresh = {name: backend for name, backend in new.backends.items() if id(backend) not in kept}
         try:
@@ -293,12 +293,3 @@ def _label_names(world: World) -> LabelNames:
         routes=frozenset(route.name for route in world.routes),
         models={name: frozenset(backend.facts().models) for name, backend in world.backends.items()},
     )
-
-
-def _check_bind(settings: Settings, *, locked: bool) -> None:
-    if not locked and settings.host not in {"127.0.0.1", "::1", "localhost"}:
-        raise ConfigurationError(
-            f"{settings.host} can be reached from elsewhere, and no tenant has a key",
-            where="HEADRACE_HOST",
-            hint="add `tenants:` with keys to the policy file, or bind to 127.0.0.1",
-        )

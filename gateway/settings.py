@@ -73,6 +73,19 @@ class Settings(BaseSettings):
     """A log line for each request; the ledger has a row for it anyway."""
     log_format: Literal["text", "json"] = "text"
 
+    def check_bind(self, *, locked: bool) -> None:
+        """Refuses to be reachable from elsewhere where no key is asked for.
+
+        Raises:
+            ConfigurationError: the address is not a loopback one, and nothing is locked.
+        """
+        if not locked and self.host not in {"127.0.0.1", "::1", "localhost"}:
+            raise ConfigurationError(
+                f"{self.host} can be reached from elsewhere, and no tenant has a key",
+                where=f"{PREFIX}HOST",
+                hint="add `tenants:` with keys to the policy file, or bind to 127.0.0.1",
+            )
+
     def secret(self, name: str) -> str | None:
         """The value of the environment variable that the policy file names; ``None`` where it is unset or empty."""
         return os.environ.get(name) or None
