@@ -6,6 +6,7 @@ learned, every backend taken as up.
 
 import argparse
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     except HeadraceError as error:
         print(f"refused with {error.http_status} {error.code}: {error.message}", file=sys.stderr)
         return 1
+    except Exception as error:  # a plugin may raise anything
+        raise ConfigurationError(_blame(error), file=str(arguments.policy)) from error
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(_as_json(explanation)), indent=2).decode())
     else:
@@ -94,12 +97,19 @@ def _read_body(source: str) -> bytes:
         raise ConfigurationError(f"cannot be read: {error.strerror}", file=source) from error
 
 
+def _blame(error: Exception) -> str:
+    """The error in one line, and the place that raised it: a plugin's author needs no more."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}{f': {said}' if said else ''}, raised in {place.filename}, line {place.lineno}"
+
+
 def _as_text(explanation: Explanation) -> list[str]:
     forecast, decision = explanation.forecast, explanation.decision
     output = f"output p50 {forecast.output_tokens_p50}, p90 {forecast.output_tokens_p90} tokens"
     lines = [f"route      {explanation.route.name}", f"forecast   {forecast.prompt_tokens} prompt tokens; {output}"]
     for place, bill in enumerate(decision.order, start=1):
-        lines += ["", f"{place}. {_name(bill)}", *(f"   {term:<12} ${usd:.6f}" for term, usd in bill.terms)]
+        lines += ["", f"{place}. {_name(bill)}", *(_line(bill, term, usd) for term, usd in bill.terms)]
         lines.append(f"   {'total':<12} ${bill.total_usd:.6f}")
     for out in decision.excluded:
         lines += ["", f"x  {out.candidate.backend}/{out.candidate.model}", f"   {out.filter}: {out.reason}"]
@@ -109,6 +119,11 @@ def _as_text(explanation: Explanation) -> list[str]:
     else:
         lines.append(f"choice     {_name(decision.order[0])}")
     return lines
+
+
+def _line(bill: Bill, term: str, usd: float) -> str:
+    assumed = " (assumed: no price is known)" if term == "money" and bill.candidate.price is None else ""
+    return f"   {term:<12} ${usd:.6f}{assumed}"
 
 
 def _as_json(explanation: Explanation) -> dict[str, Any]:
@@ -122,6 +137,7 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
                 "model": bill.candidate.model,
                 "terms_usd": dict(bill.terms),
                 "total_usd": bill.total_usd,
+                "price_known": bill.candidate.price is not None,
             }
             for bill in decision.order
         ],

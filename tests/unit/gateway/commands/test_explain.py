@@ -52,6 +52,7 @@ def test_json_says_what_the_decision_is(run: Any, policy_file: Path, request_fil
             "model": bill.candidate.model,
             "terms_usd": dict(bill.terms),
             "total_usd": bill.total_usd,
+            "price_known": True,
         }
         for bill in explanation.decision.order
     ] == told["candidates"]
@@ -129,3 +130,43 @@ def test_nothing_is_started_and_whoever_starts_later_counts_as_up(
     )
     code, out, _ = run("explain", "--json", policy_file, request_file(SHORT))
     assert (0, {"local", "far"}) == (code, {one["backend"] for one in json.loads(out)["candidates"]})
+
+
+def test_a_price_that_nobody_knows_is_marked(run: Any, policy_file: Path, request_file: Any) -> None:
+    """The money of who has no price is an assumption, and looks like one."""
+    policy_file.write_text(
+        "backends:\n"
+        "  own: {use: openai_compatible, preset: vllm, models: [small]}\n"
+        "  far: {use: openai_compatible, preset: groq, models: [small]}\n"
+    )
+    path = request_file(SHORT)
+    _, out, _ = run("explain", policy_file, path)
+    money = [line for line in out.splitlines() if line.startswith("   money")]
+    assert "   money        $0.000000" == money[0]
+    assert money[1].endswith(" (assumed: no price is known)")
+    assert "choice     own/small" in out
+    _, out, _ = run("explain", "--json", policy_file, path)
+    assert {"own": True, "far": False} == {one["backend"]: one["price_known"] for one in json.loads(out)["candidates"]}
+
+
+BROKEN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Broken:
+    def usd(self, ctx, candidate):
+        raise KeyError("two\\nlines")
+"""
+
+
+def test_a_plugin_that_raises_is_one_line(
+    run: Any, policy_file: Path, request_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it said, and where, instead of our stack."""
+    (tmp_path / "acme_broken.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    policy_file.write_text("backends: {a: {use: fake}}\ndefaults: {cost: ['acme_broken:Broken']}")
+    code, out, err = run("explain", policy_file, request_file({**SHORT, "model": "fake"}))
+    assert (1, "", 1) == (code, out, err.count("\n"))
+    assert "KeyError" in err
+    assert f"{tmp_path / 'acme_broken.py'}, line 7" in err

@@ -1,0 +1,54 @@
+"""What a policy file may say, and hardly anybody means."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gateway.route import Route, Target
+from gateway.world import World
+
+
+def oversights(world: World) -> tuple[str, ...]:
+    """A sentence for each, in the order of the file."""
+    routes = world.routes
+    found = [sentence for at, route in enumerate(routes) for sentence in _of_route(route, routes[:at], world)]
+    used = {target.backend for route in routes for target in route.targets}
+    unused = (f"backends.{name}: no route uses it" for name in world.backends if name not in used)
+    return (*found, *unused, *_without_price(world))
+
+
+def _of_route(route: Route, earlier: tuple[Route, ...], world: World) -> Iterator[str]:
+    where = f"routes.{route.name}"
+    # A pattern read as a name: its `*` is matched by nothing but a `*`, so what answers it answers all that it does.
+    taken = {model: next((other.name for other in earlier if other.answers(model)), None) for model in route.models}
+    if all(taken.values()):
+        takers = ", ".join(dict.fromkeys(f"`{name}`" for name in taken.values()))
+        yield f"{where}: it is never reached, for {takers} above it answers all of its models"
+    for target, times in Counter(_spelt_out(target, world) for target in route.targets).items():
+        if times > 1:
+            yield f"{where}.targets: `{_name(target)}` is there {times} times; once is enough"
+    patience = route.patience
+    for key, limit_s in (("first_token_s", patience.first_token_s), ("idle_s", patience.idle_s)):
+        if limit_s >= patience.total_s:
+            yield f"{where}.timeouts: `{key}` ({limit_s:g} s) never counts, for `total_s` is {patience.total_s:g} s"
+
+
+def _spelt_out(target: Target, world: World) -> Target:
+    """With the model, where the backend has but one."""
+    served = world.backends[target.backend].facts().models
+    return target if target.model or len(served) != 1 else Target(backend=target.backend, model=next(iter(served)))
+
+
+def _without_price(world: World) -> Iterator[str]:
+    for name, backend in world.backends.items():
+        facts = backend.facts()
+        # One that is down until it is started may learn its prices then.
+        models = {} if facts.down else facts.models or {"": facts.unlisted}
+        silent = [model for model, known in models.items() if known.price is None]
+        if silent:
+            who = ", ".join(f"`{model}`" for model in silent if model) or "its models"
+            has = "have" if len(silent) > 1 or silent == [""] else "has"
+            yield f"backends.{name}: {who} {has} no price: the bill assumes one, and the ledger has no cost"
+
+
+def _name(target: Target) -> str:
+    return f"{target.backend}/{target.model}" if target.model else target.backend
