@@ -17,7 +17,7 @@ _BAR_CELLS = 40
 
 
 def main(argv: Sequence[str], *, model_dir: Path | None = None) -> int:
-    """Run one command.
+    """Pull, list or show models.
 
     Args:
         argv: The arguments after `headrace model`.
@@ -26,7 +26,7 @@ def main(argv: Sequence[str], *, model_dir: Path | None = None) -> int:
     Returns:
         0, or 1 with a sentence on standard error.
     """
-    arguments = _parser(model_dir or default_model_dir()).parse_args(argv)
+    arguments = _parser(model_dir or default_model_dir()).parse_args(argv or ["--help"])
     try:
         match arguments.command:
             case "pull":

@@ -3,8 +3,10 @@
 import argparse
 import importlib
 import importlib.metadata
+import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint
 from types import ModuleType
 
 from gateway.errors import ConfigurationError
@@ -22,30 +24,36 @@ _ENTRY_POINTS = "headrace.commands"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code: 0 fine, 1 wrong configuration, 2 wrong usage."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     outside = {entry.name: entry for entry in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
     try:
         if arguments and arguments[0] in outside:
             return int(outside[arguments[0]].load()(arguments[1:], model_dir=read_settings().model_dir))
-        parsed = _parser(outside, wanted=arguments[:1]).parse_args(arguments)
+        parsed = _parser(outside, wanted=arguments[0]).parse_args(arguments)
         return int(_module(parsed.command).run(parsed))
     except ConfigurationError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
 
 
-def _parser(outside: Iterable[str], *, wanted: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(outside: Mapping[str, EntryPoint], *, wanted: str) -> argparse.ArgumentParser:
     """All commands by name; of the one that is wanted its options too, for which it has to be imported."""
     parser = argparse.ArgumentParser(prog="headrace", description="A serving gateway for language models.")
     parser.add_argument("--version", action="version", version=f"headrace {importlib.metadata.version('headrace')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in _COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
-        if name in wanted:
+        if name == wanted:
             _module(name).add_arguments(command)
-    for name in outside:
-        commands.add_parser(name, help="see its own --help")
+    for name, entry in outside.items():
+        commands.add_parser(name, help=_summary(entry) if wanted in {"-h", "--help"} else None)
     return parser
+
+
+def _summary(entry: EntryPoint) -> str:
+    """What the command's own function says that it does, which is only found by importing it."""
+    line = (inspect.getdoc(entry.load()) or "").partition("\n")[0].rstrip(".")
+    return line[:1].lower() + line[1:]
 
 
 def _module(command: str) -> ModuleType:

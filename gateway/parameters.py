@@ -6,24 +6,37 @@ the digits that were written. Only ranges are left to the dataclass's own ``__po
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from decimal import Decimal
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import pydantic
+from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 
 # pydantic's names for an unknown parameter, at the top and below.
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
+_TYPES: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    Decimal: "number",
+    bool: "true or false",
+    Path: "path",
+}
+
+# What pydantic found, in our words; `{...}` are filled in from what it says of the fault.
 _WORDS = {
     "missing": "must be given",
     "dataclass_type": "should be a mapping",
+    "model_type": "should be a mapping",
     "dict_type": "should be a mapping",
     "mapping_type": "should be a mapping",
     "list_type": "should be a list",
@@ -31,6 +44,18 @@ _WORDS = {
     "frozen_set_type": "should be a list",
     "set_type": "should be a list",
     "string_type": "should be text",
+    "string_pattern_mismatch": "has a form that is not allowed here",
+    "string_too_short": "should not be empty",
+    "string_too_long": "should have at most {max_length} characters",
+    "too_short": "should not be empty",
+    "bool_type": "should be true or false",
+    "int_type": "should be a whole number",
+    "float_type": "should be a number",
+    "finite_number": "should be a finite number",
+    "greater_than": "should be more than {gt:g}",
+    "greater_than_equal": "should be at least {ge:g}",
+    "less_than": "should be less than {lt:g}",
+    "less_than_equal": "should be at most {le:g}",
 }
 
 
@@ -67,6 +92,38 @@ def convert(cls: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
 def json_schema(cls: type) -> dict[str, Any]:
     """The JSON Schema of what ``convert`` takes."""
     return _model(cls).model_json_schema()
+
+
+def in_our_words(fault: ErrorDetails) -> str:
+    """What pydantic found, as we say it; in its own words where we have none."""
+    words = _WORDS.get(fault["type"])
+    return fault["msg"].removeprefix("Input ") if words is None else words.format_map(fault.get("ctx", {}))
+
+
+def in_words(kind: Any) -> str:
+    """A parameter's type as somebody says it who writes YAML."""
+    choices = _choices(kind)
+    if len(choices) > 1:
+        return " or ".join(sorted((in_words(choice) for choice in choices), key=len))
+    if _is_dataclass(choices[0]):
+        return f"mapping with {', '.join(field.name for field in parameters(choices[0]))}"
+    if isinstance(choices[0], type) and issubclass(choices[0], Enum):
+        return _one_word_of([member.value for member in choices[0]])
+    return _holding_in_words(choices[0]) if get_args(choices[0]) else _TYPES.get(choices[0], "anything")
+
+
+def _holding_in_words(kind: Any) -> str:
+    origin, held = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return _one_word_of(held)
+    if origin in {Mapping, dict}:
+        return f"mapping of {in_words(held[0])} to {in_words(held[1])}"
+    return in_words(held[0]) if origin is Annotated else f"list of {in_words(held[0])}"
+
+
+def _one_word_of(words: Sequence[object]) -> str:
+    quoted = ", ".join(f"`{word}`" for word in words)
+    return f"one of {quoted}" if len(words) > 1 else quoted
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -122,8 +179,7 @@ def _fault(cls: type, error: pydantic.ValidationError, where: str) -> Configurat
     hint = ""
     if isinstance(fault["input"], str) and fault["type"] in {"float_type", "int_type"}:
         hint = "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
-    words = _WORDS.get(fault["type"], fault["msg"].removeprefix("Input "))
-    return ConfigurationError(words, where=path, hint=hint)
+    return ConfigurationError(in_our_words(fault), where=path, hint=hint)
 
 
 def _locate(cls: type, steps: tuple[int | str, ...], where: str) -> tuple[str, Any]:

@@ -9,6 +9,7 @@ verbs of its port, unknown and missing parameters, types, and the ranges that it
 import importlib
 import importlib.util
 import inspect
+import json
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, is_dataclass
@@ -17,7 +18,7 @@ from typing import Any, get_type_hints
 
 from gateway import ports
 from gateway.errors import ConfigurationError
-from gateway.parameters import convert, did_you_mean, json_schema, one_of, parameters
+from gateway.parameters import convert, did_you_mean, in_words, json_schema, one_of, parameters
 
 _UNITS = (
     ("usd_per_mtok", "US dollars per million tokens"),
@@ -65,7 +66,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One YAML parameter. ``default`` is written as Python writes it, or ``None`` where it must be given."""
+    """One YAML parameter. ``default`` is written as YAML has it, or ``None`` where it must be given."""
 
     name: str
     type: str
@@ -150,7 +151,7 @@ def describe(family: str, name: str) -> PluginCard:
     described = tuple(
         Parameter(
             name=field.name,
-            type=inspect.formatannotation(hints[field.name]),
+            type=in_words(hints[field.name]),
             default=_default_text(field),
             unit=_unit(field.name),
         )
@@ -237,8 +238,17 @@ def _split(family: str, spec: Mapping[str, Any] | str, where: str) -> tuple[str,
 
 def _default_text(field: Field[Any]) -> str | None:
     if field.default is not MISSING:
-        return repr(field.default)
-    return repr(field.default_factory()) if field.default_factory is not MISSING else None
+        value = field.default
+    elif field.default_factory is not MISSING:
+        value = field.default_factory()
+    else:
+        return None
+    if value is None:
+        return "none"
+    try:  # as YAML has it: JSON is YAML
+        return json.dumps(value, default=list, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return repr(value)
 
 
 def _unit(parameter: str) -> str:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
+from gateway.parameters import in_our_words
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -175,9 +176,9 @@ def _first_error(error: ValidationError, file: str) -> ConfigurationError:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"fields here are {', '.join(known)}"
         return ConfigurationError(f"unknown field `{key}`", file=file, where=where, hint=hint)
-    if first["type"] == "missing":
-        return ConfigurationError("must be given", file=file, where=where)
-    return ConfigurationError(first["msg"].removeprefix("Input "), file=file, where=where, hint=_hint(first))
+    if (first["type"], first["loc"][-1]) == ("string_type", "str"):  # a step, which may be a mapping as well
+        return ConfigurationError("should be a plugin: its name, or a mapping with `use`", file=file, where=where)
+    return ConfigurationError(in_our_words(first), file=file, where=where, hint=_hint(first))
 
 
 def _hint(error: ErrorDetails) -> str:

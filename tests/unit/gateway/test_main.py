@@ -15,7 +15,7 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
     assert (0, f"headrace {importlib.metadata.version('headrace')}\n") == (stop.value.code, capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], [], ["check"], ["explain", "one"], ["serve", "--port", "x"]])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["check"], ["explain", "one"], ["serve", "--port", "x"]])
 def test_wrong_usage_is_2_with_the_usage_beside_it(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     """An unknown command, or one that lacks what it needs."""
     with pytest.raises(SystemExit) as stop:
@@ -25,6 +25,15 @@ def test_wrong_usage_is_2_with_the_usage_beside_it(capsys: pytest.CaptureFixture
     assert err.startswith("usage: headrace")
 
 
+@pytest.mark.parametrize(("arguments", "words"), [([], "usage: headrace [-h]"), (["model"], "usage: headrace model")])
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    """Who types the name alone wants to know what it can do."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (0, "", True) == (stop.value.code, err, out.startswith(words))
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Those that live outside the kernel too."""
     with pytest.raises(SystemExit):
@@ -32,6 +41,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for command in ("serve", "check", "explain", "plugins", "model"):
         assert f"\n    {command} " in out
+    assert "\n    model     pull, list or show models\n" in out
 
 
 def test_a_command_of_another_package_gets_its_arguments_and_the_models_folder(

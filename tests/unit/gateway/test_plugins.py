@@ -199,19 +199,19 @@ def test_what_cannot_be_a_plugin_is_named_with_its_place_and_a_way_out(text: str
     [
         ("share: 1", "routes.chat.cost[1].radius_km: must be given"),
         ("radus_km: 1", "cost[1].radus_km: unknown parameter (did you mean `radius_km`?"),
-        ("radius_km: '3'", "cost[1].radius_km: should be a valid integer (this is text to YAML"),
-        ("radius_km: 3.0", "cost[1].radius_km: should be a valid integer"),
-        ("radius_km: true", "cost[1].radius_km: should be a valid integer"),
-        ("radius_km: null", "cost[1].radius_km: should be a valid integer"),
+        ("radius_km: '3'", "cost[1].radius_km: should be a whole number (this is text to YAML"),
+        ("radius_km: 3.0", "cost[1].radius_km: should be a whole number"),
+        ("radius_km: true", "cost[1].radius_km: should be a whole number"),
+        ("radius_km: null", "cost[1].radius_km: should be a whole number"),
         ("radius_km: 0", "cost[1].radius_km: `radius_km` must be at least 1, and is 0"),
-        ("radius_km: 1, share: 1e-3", "cost[1].share: should be a valid number (this is text to YAML"),
+        ("radius_km: 1, share: 1e-3", "cost[1].share: should be a number (this is text to YAML"),
         ("radius_km: 1, _seen: []", "cost[1]._seen: unknown parameter"),
         ("radius_km: 1, zones: {eu: {weight: -1}}", "cost[1].zones.eu: `weight` must not be negative"),
         ("radius_km: 1, zones: {eu: {weigth: 1}}", "zones.eu.weigth: unknown parameter (did you mean `weight`?"),
         ("radius_km: 1, home: {weight: 1, x: 1}", "cost[1].home.x: unknown parameter (known: `rate_usd`, `weight`)"),
         ("radius_km: 1, home: 5", "cost[1].home: should be a mapping"),
         ("radius_km: 1, places: {eu: {size: 1}}", "cost[1].places.eu.size: unknown parameter (known: `rate_usd`"),
-        ("radius_km: 1, places: {eu: {weight: x}}", "cost[1].places.eu.weight: should be a valid integer"),
+        ("radius_km: 1, places: {eu: {weight: x}}", "cost[1].places.eu.weight: should be a whole number"),
         ("radius_km: 1, places: [1]", "cost[1].places[0]: should be text"),
         ("radius_km: 1, tags: [a, 1]", "cost[1].tags[1]: should be text"),
         ("radius_km: 1, tags: a", "cost[1].tags: should be a list"),
@@ -276,8 +276,8 @@ def test_a_card_tells_people_what_a_plugin_is() -> None:
     assert ("Prefers what is near.", "More words.") == (card.summary, card.text.splitlines()[-1])
     shown = {parameter.name: (parameter.type, parameter.default, parameter.unit) for parameter in card.parameters}
     assert "_seen" not in shown
-    assert ("int", None, "") == shown["radius_km"]
-    assert ("float", "0.5", "") == shown["share"]
+    assert ("whole number", None, "") == shown["radius_km"]
+    assert ("number", "0.5", "") == shown["share"]
     assert "US dollars" == shown["rate_usd"][2]
     assert "{}" == shown["zones"][1]
     units = {p.name: p.unit for p in plugins.describe("admit", "fixed_concurrency").parameters}
