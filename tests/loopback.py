@@ -1,6 +1,7 @@
 """An HTTP/1.1 upstream on a loopback socket, written by hand so that it can also misbehave."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -112,7 +113,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Received | None:
 
 
 @asynccontextmanager
-async def _serve(respond: Respond) -> AsyncIterator[Upstream]:
+async def _serve(respond: Respond, tls: ssl.SSLContext | None = None) -> AsyncIterator[Upstream]:
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,8 +142,9 @@ async def _serve(respond: Respond) -> AsyncIterator[Upstream]:
             tasks.discard(task)
             await upstream.note()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    upstream = Upstream(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
+    scheme = "https" if tls else "http"
+    upstream = Upstream(url=f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
     try:
         yield upstream
     finally:
@@ -153,6 +155,6 @@ async def _serve(respond: Respond) -> AsyncIterator[Upstream]:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Callable[[Respond], AbstractAsyncContextManager[Upstream]]:
-    """Serves a loopback upstream that answers as the given coroutine function does."""
+def serve() -> Callable[..., AbstractAsyncContextManager[Upstream]]:
+    """Serves a loopback upstream that answers as the given coroutine function does, over TLS where given."""
     return _serve
