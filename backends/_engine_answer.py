@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from embedded_engine.client import Generation, RequestFailed
+from embedded_engine.client import EngineDied, FrameTooLarge, Generation, ProtocolError, RequestFailed
 from embedded_engine.messages import Accepted, Done, Text
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamRateLimited, UpstreamRefused
 from gateway.ports import Sink
@@ -66,8 +66,20 @@ async def pour(events: Generation, answer: Answer, sink: Sink, choices: range, *
     return Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens)
 
 
-def from_failed(error: RequestFailed) -> UpstreamError:
-    """The error of our tree for one of the engine's, by its code."""
+def translated(error: RequestFailed | EngineDied | ProtocolError) -> UpstreamError:
+    """The error of our tree for one of the engine's."""
+    match error:
+        case RequestFailed():
+            return _from_failed(error)
+        case EngineDied():
+            return UpstreamFailed("the engine died while it answered")
+        case FrameTooLarge():
+            return UpstreamRefused("the request is too large for the engine", http_status=413)
+        case ProtocolError():
+            return UpstreamRefused(f"the engine cannot take this request: {error}", http_status=400)
+
+
+def _from_failed(error: RequestFailed) -> UpstreamError:
     if error.code in _REFUSALS:
         return UpstreamRefused(str(error), http_status=400, upstream_code=error.code, param=error.param)
     if error.code == "queue_full":

@@ -1,64 +1,36 @@
 """A real model on this machine, in a process of its own beside the gateway."""
 
-import asyncio
-import hashlib
 import importlib.util
-import logging
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-import msgspec
-
-from backends._engine_answer import answer_to, from_failed, pour
+from backends._engine_answer import answer_to, pour, translated
+from backends._engine_life import EngineLife, Terms
+from backends._engine_model import model_needs
 from backends._engine_request import CAPABILITIES, CARRIES, generations
 from backends._http import UpstreamNotFound
 from backends._models import ListedPrice
-from backends._supervisor import keep_alive
-from embedded_engine.client import EngineDied, EngineProcess, EngineStartFailed, ProtocolError, RequestFailed
-from embedded_engine.errors import ModelNotFound
+from embedded_engine.client import EngineDied, ProtocolError, RequestFailed
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
 from embedded_engine.messages import Ready
-from embedded_engine.models import find_model
 from embedded_engine.settings import EngineSettings
-from embedded_engine.shared_client import SharedEngine
-from gateway.errors import (
-    ConfigurationError,
-    UpstreamError,
-    UpstreamFailed,
-    UpstreamRefused,
-    UpstreamUnreachable,
-)
+from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
 from gateway.ports import BackendFacts, ModelFacts, Sink, Surroundings
-from gateway.types import MILLION, Call, Finish, Operation, Price, Usage
+from gateway.types import MILLION, Call, Finish, Needs, Operation, Price, Usage
 
-_STARTING = "the engine is starting"
-_RESTARTING = "the engine is restarting"
 _SECONDS_PER_HOUR = 3600
-
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Life:
-    """What changes while the backend lives."""
-
-    name: str = ""
-    world: Surroundings | None = None
-    supervisor: asyncio.Task[None] | None = None
-    engine: EngineProcess | SharedEngine | None = None
-    ready: Ready | None = None
-    down: str = "the engine is not started"
+_LEAST_STALLED_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embedded:
     """A GGUF model, decoded on this machine's own processor in a process beside the gateway.
 
-    The process is watched: when it dies, the requests in it fail (and may go to another backend), it is started again,
-    sooner after a long life than after a short one, and until it is ready the backend is down. The workers of one
+    The process is watched, and ended when it stands still. When it dies, the requests in it fail (and may go to another
+    backend), it is started again, sooner after a long life than after a short one, and until it is ready the backend is
+    down; clients are told to come back when it should be, by the time that the last start took. The workers of one
     gateway share it; ``slots`` and ``queue_limit`` are those of all of them together. It needs the extra
     ``headrace[engine]`` and a model: ``headrace model pull``. A model that is pulled later is found without a restart.
 
@@ -86,7 +58,9 @@ class Embedded:
         restart_min_s: The wait after the engine's first early death; it doubles with each further one.
         restart_max_s: And grows no further than this.
         healthy_s: After a life of so long a death is the first again.
-        stalled_after_s: An engine that has work and makes no step for so long is taken for down.
+        stalled_after_s: An engine that makes no step for so long, and when it has nothing to do no sign of life, is
+            ended and started again; at least 1. One step takes a batch of 62 tokens through the model.
+        start_timeout_s: So is one that is not ready after so long. A large model from a slow disk may need more.
     """
 
     model: str = DEFAULT_MODEL
@@ -101,17 +75,24 @@ class Embedded:
     restart_max_s: float = 30.0
     healthy_s: float = 60.0
     stalled_after_s: float = 60.0
-    _life: _Life = field(init=False, repr=False, compare=False, default_factory=_Life)
+    start_timeout_s: float = 300.0
+    _life: EngineLife = field(init=False, repr=False, compare=False, default_factory=EngineLife)
 
     def __post_init__(self) -> None:
-        self._settings("unknown yet")
+        self._settings()
         if self.price is not None and self.usd_per_hour is not None:
             raise ValueError("`usd_per_hour` and `price` exclude each other")
         if self.usd_per_hour is not None and self.usd_per_hour < 0:
             raise ValueError("`usd_per_hour` must not be negative")
-        for name in ("restart_min_s", "restart_max_s", "healthy_s", "stalled_after_s"):
+        for name in ("restart_min_s", "restart_max_s", "healthy_s", "start_timeout_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"`{name}` must be more than zero")
+        if self.stalled_after_s < _LEAST_STALLED_AFTER_S:
+            raise ValueError(f"`stalled_after_s` must be at least {_LEAST_STALLED_AFTER_S:g}")
+
+    def needs(self, model_dir: Path) -> Needs:
+        """What must be there before it is started: its model."""
+        return model_needs(self.model, model_dir)
 
     async def start(self, name: str, world: Surroundings) -> None:
         """See ``Backend.start``.
@@ -124,31 +105,23 @@ class Embedded:
             raise ConfigurationError(
                 f"the embedded engine needs {' and '.join(missing)}", hint="pip install 'headrace[engine]'"
             )
-        life = self._life
-        life.name, life.world, life.down = name, world, _STARTING
-        life.supervisor = asyncio.create_task(
-            keep_alive(
-                self._live,
-                clock=world.clock,
-                healthy_s=self.healthy_s,
-                shortest_s=self.restart_min_s,
-                longest_s=self.restart_max_s,
-            ),
-            name=f"engine-{name}",
+        terms = Terms(
+            start_timeout_s=self.start_timeout_s,
+            stalled_after_s=self.stalled_after_s,
+            healthy_s=self.healthy_s,
+            restart_min_s=self.restart_min_s,
+            restart_max_s=self.restart_max_s,
         )
+        self._life.start(name, world, self.model, self._settings(), terms)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``. Cancelling frees the engine's slot within one of its steps."""
         try:
             return await self._send(call, sink)
-        except RequestFailed as error:
-            ours = from_failed(error)
+        except (RequestFailed, EngineDied, ProtocolError) as error:
+            ours = translated(error)
             ours.backend = self._life.name
             raise ours from error
-        except EngineDied as error:
-            raise UpstreamFailed("the engine died while it answered", backend=self._life.name) from error
-        except ProtocolError as error:
-            raise UpstreamRefused("the request is too large", http_status=413, backend=self._life.name) from error
         except UpstreamError as error:
             error.backend = error.backend or self._life.name
             raise
@@ -167,7 +140,8 @@ class Embedded:
             models={self._served: model},
             operations=frozenset(Operation) if chats else frozenset({Operation.COMPLETION}),
             concurrency=self.slots,
-            down=self._down(),
+            down=self._life.down,
+            back_in_s=self._life.back_in_s,
             prefill_tokens_per_s=ready.self_test.prefill_tokens_per_s if ready else None,
             seconds_per_token=ready.self_test.decode_s_per_token if ready else None,
             keeps_prefixes=False,
@@ -175,47 +149,7 @@ class Embedded:
 
     async def close(self) -> None:
         """See ``Backend.close``: ends the engine's process."""
-        supervisor, self._life.supervisor = self._life.supervisor, None
-        if supervisor is not None:
-            supervisor.cancel()
-            with suppress(asyncio.CancelledError):
-                await supervisor
-        self._life.down = "the engine is closed"
-
-    # ---- one life of the engine ---------------------------------------------------------------------------------
-
-    async def _live(self) -> None:
-        life = self._life
-        if life.world is None:
-            return
-        try:
-            file = find_model(self.model, life.world.model_dir)
-        except ModelNotFound as error:
-            pulled = f"model {self.model} is not in the cache: run `headrace model pull {self.model}`"
-            life.down = pulled if self.model in KNOWN_MODELS else str(error)
-            return
-        engine = await self._open(self._settings(file.path))
-        try:
-            life.ready = await engine.ready()
-            life.engine = engine
-            _log_ready(life.name, life.ready)
-            await engine.wait_over()
-            life.down = _RESTARTING
-        except EngineDied:
-            life.down = _RESTARTING
-        except EngineStartFailed as error:
-            life.down = str(error)
-        finally:
-            life.engine = None
-            await _close(engine)
-
-    async def _open(self, settings: EngineSettings) -> EngineProcess | SharedEngine:
-        """An engine of our own, or the one that all workers share, under a name that stands for what it is."""
-        run_dir = self._life.world.run_dir if self._life.world else None
-        if run_dir is None:
-            return await EngineProcess.start(settings)
-        identity = msgspec.json.encode((self._life.name, settings))
-        return await SharedEngine.join(settings, run_dir / f"engine-{hashlib.sha256(identity).hexdigest()[:12]}.sock")
+        await self._life.close()
 
     @property
     def _served(self) -> str:
@@ -223,9 +157,9 @@ class Embedded:
         is_path = self.model not in KNOWN_MODELS and not self.model.startswith("hf:")
         return Path(self.model).name if is_path else self.model
 
-    def _settings(self, path: str) -> EngineSettings:
+    def _settings(self) -> EngineSettings:
         return EngineSettings(
-            model_path=path,
+            model_path="",
             model_name=self._served,
             context_tokens=self.context_tokens,
             slots=self.slots,
@@ -233,16 +167,6 @@ class Embedded:
             threads=self.threads,
             kernels=self.kernels,
         )
-
-    def _down(self) -> str | None:
-        engine = self._life.engine
-        if engine is None:
-            return self._life.down
-        if not engine.alive:
-            return _RESTARTING
-        if engine.stalled_s > self.stalled_after_s:
-            return f"the engine has made no step for {engine.stalled_s:.0f} s"
-        return None
 
     def _price(self, ready: Ready | None) -> Price | None:
         if self.usd_per_hour is None:
@@ -255,18 +179,19 @@ class Embedded:
             output_usd_per_mtok=usd_per_second * Decimal(ready.self_test.decode_s_per_token) * MILLION,
         )
 
-    # ---- one answer ---------------------------------------------------------------------------------------------
-
     async def _send(self, call: Call, sink: Sink) -> Finish:
         life = self._life
         if call.model != self._served:
             raise UpstreamNotFound(f"the engine serves {self._served}, not {call.model}")
-        engine, down, n = life.engine, self._down(), call.request.n
+        engine, down, n = life.engine, life.down, call.request.n
         if engine is None or life.world is None or down is not None:
-            raise UpstreamUnreachable(down or life.down)
+            raise UpstreamUnreachable(down or "the engine is not started")
+        requests = generations(call.request)
+        for request in requests[1:]:
+            await engine.check(request)  # what cannot be served must be known before the first prompt is answered
         answer = answer_to(call, life.world.clock.unix_s())
         prompt_tokens = output_tokens = 0
-        for number, request in enumerate(generations(call.request)):
+        for number, request in enumerate(requests):
             choices = range(number * n, (number + 1) * n)
             async with aclosing(engine.generate(request)) as events:
                 usage = await pour(events, answer, sink, choices, streamed=call.request.stream)
@@ -274,25 +199,3 @@ class Embedded:
             output_tokens += usage.output_tokens
         await sink.push(answer.end(Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens)))
         return await sink.end()
-
-
-async def _close(engine: EngineProcess | SharedEngine) -> None:
-    """Closes it whole even if cancelled meanwhile: no process is left behind."""
-    closing = asyncio.create_task(engine.close())
-    try:
-        await asyncio.shield(closing)
-    except asyncio.CancelledError:
-        await closing
-        raise
-
-
-def _log_ready(name: str, ready: Ready) -> None:
-    measured = ready.self_test
-    _log.info(
-        "%s is ready: %s on %s, %.0f prompt tokens/s, %.1f ms a token",
-        name,
-        ready.model,
-        ready.kernels,
-        measured.prefill_tokens_per_s,
-        1000 * measured.decode_s_per_token,
-    )

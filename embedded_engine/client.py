@@ -19,12 +19,21 @@ from contextlib import suppress
 from typing import Self
 
 from embedded_engine.dialogue import Dialogue, EngineStartFailed
-from embedded_engine.frames import ProtocolError
+from embedded_engine.frames import FrameTooLarge, NotEncodable, ProtocolError
 from embedded_engine.generation import EngineDied, Generation, RequestFailed
 from embedded_engine.launch import engine_command
 from embedded_engine.settings import EngineSettings
 
-__all__ = ["EngineDied", "EngineProcess", "EngineStartFailed", "Generation", "ProtocolError", "RequestFailed"]
+__all__ = [
+    "EngineDied",
+    "EngineProcess",
+    "EngineStartFailed",
+    "FrameTooLarge",
+    "Generation",
+    "NotEncodable",
+    "ProtocolError",
+    "RequestFailed",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -78,10 +87,14 @@ class EngineProcess(Dialogue):
                 self._process.kill()
         await self._watch
 
-    def _break(self, error: ProtocolError) -> None:
-        super()._break(error)
+    def kill(self) -> None:
+        """See `Dialogue.kill`."""
         with suppress(ProcessLookupError):
             self._process.kill()
+
+    def _break(self, error: ProtocolError) -> None:
+        super()._break(error)
+        self.kill()
 
     async def _watch_exit(self) -> None:
         returncode = await self._process.wait()

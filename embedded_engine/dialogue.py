@@ -2,7 +2,8 @@
 
 import asyncio
 import itertools
-import time
+import logging
+from abc import ABC, abstractmethod
 from typing import cast
 
 import msgspec
@@ -12,6 +13,7 @@ from embedded_engine.generation import EngineDied, Generation, RequestFailed
 from embedded_engine.messages import (
     Accepted,
     Cancel,
+    Check,
     Counted,
     CountTokens,
     Done,
@@ -19,6 +21,7 @@ from embedded_engine.messages import (
     Failed,
     FromEngine,
     Generate,
+    Ping,
     Ready,
     StartFailed,
     Text,
@@ -26,6 +29,10 @@ from embedded_engine.messages import (
 )
 
 __all__ = ["Dialogue", "EngineStartFailed"]
+
+_WATCH_TURNS = 4
+
+_logger = logging.getLogger(__name__)
 
 
 class EngineStartFailed(Exception):
@@ -36,7 +43,7 @@ class EngineStartFailed(Exception):
         self.code = code
 
 
-class Dialogue(asyncio.Protocol):
+class Dialogue(asyncio.Protocol, ABC):
     """One connection to an engine; all methods belong to the event loop that opened it."""
 
     def __init__(self) -> None:
@@ -49,7 +56,7 @@ class Dialogue(asyncio.Protocol):
         self._ready: asyncio.Future[Ready] = loop.create_future()
         self._over: asyncio.Future[None] = loop.create_future()
         self._died: EngineDied | None = None
-        self._progress_at_s = 0.0
+        self._turns_seen = 0
         self.facts: Facts | None = None
         """The engine's last word on how busy it is; None before the first."""
 
@@ -57,11 +64,6 @@ class Dialogue(asyncio.Protocol):
     def alive(self) -> bool:
         """Whether requests can be sent."""
         return self._died is None
-
-    @property
-    def stalled_s(self) -> float:
-        """Seconds since the engine last made a step while it had work; 0.0 when it has none. For a readiness check."""
-        return time.monotonic() - self._progress_at_s if self._generations else 0.0
 
     async def ready(self) -> Ready:
         """Wait for the model to be loaded and self-tested.
@@ -77,12 +79,11 @@ class Dialogue(asyncio.Protocol):
 
         Raises:
             EngineDied: The process is gone.
-            ProtocolError: The request is larger than a frame may be, or its text is not Unicode.
+            FrameTooLarge: The request is larger than a frame may be.
+            NotEncodable: Its text is not Unicode, or an integer has more than 64 bits.
         """
         request = msgspec.structs.replace(request, id=next(self._ids))
         generation = Generation(request, self._forget)
-        if not self._generations:
-            self._progress_at_s = time.monotonic()
         self._send(request)
         self._generations[request.id] = generation
         return generation
@@ -93,19 +94,48 @@ class Dialogue(asyncio.Protocol):
         Raises:
             RequestFailed: The conversation cannot be rendered.
             EngineDied: The process is gone.
+            ProtocolError: As for `generate`.
         """
-        request = msgspec.structs.replace(request, id=next(self._ids))
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._send(request)
-        self._counts[request.id] = answer
-        try:
-            return await answer
-        finally:
-            self._counts.pop(request.id, None)
+        return await self._ask(msgspec.structs.replace(request, id=next(self._ids)))
+
+    async def check(self, request: Generate) -> int:
+        """How many prompt tokens a request has that could be served; it takes no place.
+
+        Raises:
+            RequestFailed: It could not, whatever else runs.
+            EngineDied: The process is gone.
+            ProtocolError: As for `generate`.
+        """
+        return await self._ask(Check(id=next(self._ids), request=request))
 
     async def wait_over(self) -> None:
         """Wait until nothing more can come: the engine is gone, or this end was closed."""
         await asyncio.shield(self._over)
+
+    async def keep_watch(self, patience_s: float) -> None:
+        """The same, and end an engine by force that makes no step for so long, be it busy or idle.
+
+        The time is counted in turns of ours: a caller that was itself stopped for a while blames nobody.
+
+        Args:
+            patience_s: More than the longest step takes, and than the quarter of a second from facts to facts.
+        """
+        silent_turns = 0
+        while silent_turns < _WATCH_TURNS:
+            seen = self._turns_seen
+            if self.alive:
+                self._send(Ping())
+            over, _ = await asyncio.wait((self._over,), timeout=patience_s / _WATCH_TURNS)
+            if over:
+                return
+            silent_turns = 0 if seen != self._turns_seen else silent_turns + 1
+        _logger.error("the engine made no step for %g s and is ended", patience_s)
+        self.kill()
+        self._end(EngineDied("the engine stood still and was ended"))
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the process by force, for all who use it; harmless when it is gone."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """What asyncio calls first."""
@@ -126,11 +156,11 @@ class Dialogue(asyncio.Protocol):
     def _take(self, message: FromEngine) -> None:
         match message:
             case Accepted() | Text() | Done() | Failed():
-                self._progress_at_s = time.monotonic()
                 self._deliver(message)
             case Facts():
-                if self.facts is None or message.steps != self.facts.steps:
-                    self._progress_at_s = time.monotonic()
+                idle = message.queued + message.running == 0
+                if idle or self.facts is None or message.steps != self.facts.steps:
+                    self._turns_seen += 1
                 self.facts = message
             case Counted(id=number, prompt_tokens=prompt_tokens):
                 if (answer := self._counts.get(number)) and not answer.done():
@@ -148,6 +178,15 @@ class Dialogue(asyncio.Protocol):
                 del self._generations[message.id]
         elif isinstance(message, Failed) and (answer := self._counts.get(message.id)) and not answer.done():
             answer.set_exception(RequestFailed(message))
+
+    async def _ask(self, message: CountTokens | Check) -> int:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._send(message)
+        self._counts[message.id] = answer
+        try:
+            return await answer
+        finally:
+            self._counts.pop(message.id, None)
 
     def _send(self, message: ToEngine) -> None:
         if self._died is not None:

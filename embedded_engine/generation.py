@@ -10,7 +10,7 @@ __all__ = ["EngineDied", "Generation", "RequestFailed"]
 
 
 class EngineDied(Exception):
-    """The engine process is gone, or broke the protocol and was ended."""
+    """The engine process is gone, or broke the protocol or stood still and was ended."""
 
 
 class RequestFailed(Exception):

@@ -18,6 +18,7 @@ __all__ = [
     "Accepted",
     "Cancel",
     "ChatMessage",
+    "Check",
     "CountTokens",
     "Counted",
     "Done",
@@ -26,6 +27,7 @@ __all__ = [
     "FromEngine",
     "Generate",
     "Leave",
+    "Ping",
     "Ready",
     "SelfTest",
     "StartFailed",
@@ -94,6 +96,17 @@ class CountTokens(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=Tru
     id: int = 0
     messages: tuple[ChatMessage, ...] | None = None
     text: str | None = None
+
+
+class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """Could `request` be served? Answered by `Counted` or `Failed`; it is read, and takes no place."""
+
+    id: int = 0
+    request: Generate
+
+
+class Ping(Struct, frozen=True, kw_only=True, tag=True):
+    """Does the loop that makes the steps still come round? Answered by `Facts`, which a busy engine sends anyway."""
 
 
 class SelfTest(Struct, frozen=True, kw_only=True):
@@ -205,14 +218,14 @@ class Failed(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Counted(Struct, frozen=True, kw_only=True, tag=True):
-    """The answer to `CountTokens`."""
+    """The answer to `CountTokens` and to `Check`."""
 
     id: int
     prompt_tokens: int
 
 
 class Facts(Struct, frozen=True, kw_only=True, tag=True):
-    """How busy the engine is; sent when it changes, at most a few times a second.
+    """How busy the engine is; sent a few times a second while it is, when it falls idle, and when it is asked.
 
     Attributes:
         queued: Requests waiting for a slot.
@@ -231,5 +244,5 @@ class Facts(Struct, frozen=True, kw_only=True, tag=True):
     prefill_tokens_per_s: float
 
 
-ToEngine = Generate | Cancel | CountTokens | Leave
+ToEngine = Generate | Cancel | CountTokens | Check | Ping | Leave
 FromEngine = Ready | StartFailed | Accepted | Text | Done | Failed | Counted | Facts

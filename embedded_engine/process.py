@@ -24,12 +24,14 @@ from embedded_engine.errors import RequestError, StartError
 from embedded_engine.intake import Prepared
 from embedded_engine.messages import (
     Cancel,
+    Check,
     Counted,
     CountTokens,
     Facts,
     Failed,
     FromEngine,
     Generate,
+    Ping,
     StartFailed,
 )
 from embedded_engine.settings import EngineSettings
@@ -48,11 +50,11 @@ class _HungUp(msgspec.Struct, frozen=True):
     line: int
 
 
-_Errand = Prepared | Cancel | _HungUp
+_Errand = Prepared | Cancel | Ping | _HungUp
 
 
 class _Gauge:
-    """Turns the engine's counters into `Facts`, at most a few times a second and once more when it falls idle."""
+    """Turns the engine's counters into `Facts`, at most a few times a second, and at every turn while it is idle."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -104,6 +106,9 @@ class _Receiver:
                     self._inbox.put(self._engine.prepare(message))
                 case CountTokens(id=number):
                     self._switchboard.send([Counted(id=number, prompt_tokens=self._engine.count_tokens(message))])
+                case Check(id=number, request=request):
+                    prompt_tokens = len(self._engine.prepare(request).prompt)
+                    self._switchboard.send([Counted(id=number, prompt_tokens=prompt_tokens)])
                 case Cancel():
                     self._inbox.put(message)
         except RequestError as error:
@@ -112,6 +117,9 @@ class _Receiver:
             _logger.exception("request %d could not be read", message.id)
             failure = RequestError(f"the engine could not read this request: {error}")
             self._switchboard.send([_failed(message.id, failure)])
+
+    def pinged(self) -> None:
+        self._inbox.put(Ping())
 
     def hung_up(self, line: int) -> None:
         self._inbox.put(_HungUp(line))
@@ -155,10 +163,12 @@ def _take_all(engine: Engine, inbox: "SimpleQueue[_Errand]") -> list[Event]:
         for number in _abandoned(engine, errand):
             engine.cancel(number)
         if not engine.busy:
-            return events  # the gauge must say that the slot is free
+            return events  # the gauge must say that the slot is free, or that we are here
 
 
-def _abandoned(engine: Engine, errand: "Cancel | _HungUp") -> Sequence[int]:
+def _abandoned(engine: Engine, errand: "Cancel | Ping | _HungUp") -> Sequence[int]:
+    if isinstance(errand, Ping):
+        return ()
     if isinstance(errand, Cancel):
         return (errand.id,)
     return [number for number in engine.requests if number // IDS_PER_LINE == errand.line]

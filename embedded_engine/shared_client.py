@@ -9,12 +9,13 @@ once when that was closed in order, after a few seconds when its process died.
 import asyncio
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -37,7 +38,15 @@ _LOCK_POLL_S = 0.01
 
 
 class SharedEngine(Dialogue):
-    """One of several connections to an engine process. Make it with `join`."""
+    """One of several connections to an engine process. Make it with `join`.
+
+    Attributes:
+        pid: The process; None until it has one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pid: int | None = None
 
     @classmethod
     async def join(cls, settings: EngineSettings, path: Path) -> Self:
@@ -53,11 +62,11 @@ class SharedEngine(Dialogue):
             OSError: There can be no socket, or no process.
         """
         while True:
-            if (engine := await cls._connect(path)) is not None:
+            if (engine := await cls._find(path)) is not None:
                 return engine
-            with _lock(path.with_suffix(".lock")) as ours:
-                if ours:
-                    return await cls._connect(path) or await cls._start(settings, path)
+            with _lock(_lock_beside(path)) as lock:
+                if lock is not None:
+                    return await cls._find(path) or await cls._start(settings, path, lock)
             await asyncio.sleep(_LOCK_POLL_S)
 
     async def close(self) -> None:
@@ -65,6 +74,19 @@ class SharedEngine(Dialogue):
         if self.alive:
             self._transport.write(frame(Leave()))
         self._end(EngineDied("the engine was closed"))
+
+    def kill(self) -> None:
+        """See `Dialogue.kill`. While the connection stands, the number is that of no other process."""
+        if self.alive and self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    @classmethod
+    async def _find(cls, path: Path) -> Self | None:
+        engine = await cls._connect(path)
+        if engine is not None:
+            engine.pid = _read_pid(path)
+        return engine
 
     @classmethod
     async def _connect(cls, path: Path) -> Self | None:
@@ -75,14 +97,20 @@ class SharedEngine(Dialogue):
         return engine
 
     @classmethod
-    async def _start(cls, settings: EngineSettings, path: Path) -> Self:
-        """Connects before there is a process: it cannot die so early that nobody hears of it."""
-        with _listen(path) as listening:
-            engine = await cls._connect(path)
+    async def _start(cls, settings: EngineSettings, path: Path, lock: int) -> Self:
+        """Connects before there is a process: it cannot die so early that nobody hears of it.
+
+        The others find the socket when the number of the process is written down, in the file of the lock.
+        """
+        hidden = path.with_suffix(".new")
+        with _listen(hidden) as listening:
+            engine = await cls._connect(hidden)
             if engine is None:
-                raise ConnectionRefusedError(f"nobody can connect to {path}")
+                raise ConnectionRefusedError(f"nobody can connect to {hidden}")
             try:
-                _spawn(settings, listening)
+                engine.pid = _spawn(settings, listening)
+                os.pwrite(lock, b"%20d" % engine.pid, 0)
+                hidden.rename(path)
             except BaseException:
                 await engine.close()
                 raise
@@ -90,7 +118,7 @@ class SharedEngine(Dialogue):
 
 
 def _listen(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)  # left by an engine that is no more
+    path.unlink(missing_ok=True)  # left by a start that was broken off
     listening = socket.socket(socket.AF_UNIX)
     try:
         listening.bind(str(path))
@@ -102,8 +130,8 @@ def _listen(path: Path) -> socket.socket:
     return listening
 
 
-def _spawn(settings: EngineSettings, listening: socket.socket) -> None:
-    """Starts the process, in a group of its own: it outlives its starter if others still need it.
+def _spawn(settings: EngineSettings, listening: socket.socket) -> int:
+    """Starts the process, in a group of its own: it outlives its starter if others still need it. Gives its number.
 
     For the same reason it is no child of asyncio, which ends its children with itself.
     """
@@ -115,6 +143,7 @@ def _spawn(settings: EngineSettings, listening: socket.socket) -> None:
     )
     _logger.info("engine process %d started", process.pid)
     threading.Thread(target=_reap, args=(process,), name="engine-reaper", daemon=True).start()
+    return process.pid
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
@@ -122,12 +151,20 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
     _logger.info("engine process %d ended with code %d", process.pid, code)
 
 
+def _lock_beside(path: Path) -> Path:
+    return path.with_suffix(".lock")
+
+
+def _read_pid(path: Path) -> int:
+    return int(_lock_beside(path).read_bytes())
+
+
 @contextmanager
-def _lock(path: Path) -> Iterator[bool]:
-    """Whether the lock is ours, for as long as the block runs."""
+def _lock(path: Path) -> Iterator[int | None]:
+    """The lock's file if it is ours, for as long as the block runs, else None."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield _try_lock(descriptor)
+        yield descriptor if _try_lock(descriptor) else None
     finally:
         os.close(descriptor)
 

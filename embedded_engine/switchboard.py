@@ -20,6 +20,7 @@ from embedded_engine.frames import FrameReader, ProtocolError, decode_to_engine,
 from embedded_engine.messages import (
     Accepted,
     Cancel,
+    Check,
     Counted,
     CountTokens,
     Done,
@@ -28,6 +29,7 @@ from embedded_engine.messages import (
     FromEngine,
     Generate,
     Leave,
+    Ping,
     Text,
     ToEngine,
 )
@@ -41,7 +43,7 @@ MAX_UNSENT_BYTES = 4 * 1024 * 1024
 _RECEIVE_BYTES = 65536
 _logger = logging.getLogger(__name__)
 
-Request = Generate | CountTokens | Cancel
+Request = Generate | CountTokens | Check | Cancel
 Event = Accepted | Text | Done | Failed | Counted
 _Numbered = TypeVar("_Numbered", bound=Request | Event)
 
@@ -55,6 +57,10 @@ class Receiver(Protocol):
 
     def take(self, message: Request) -> None:
         """A message, its number made unique. Never raises."""
+        ...
+
+    def pinged(self) -> None:
+        """Somebody wants to hear facts."""
         ...
 
     def hung_up(self, line: int) -> None:
@@ -220,6 +226,8 @@ class Switchboard:
     def _take(self, line: _Line, message: ToEngine, receiver: Receiver) -> None:
         if isinstance(message, Leave):
             line.left = True
+        elif isinstance(message, Ping):
+            receiver.pinged()
         elif 0 <= message.id < IDS_PER_LINE:
             receiver.take(_numbered(message, line.number * IDS_PER_LINE + message.id))
         else:

@@ -116,7 +116,7 @@ async def _embedded(surroundings: Any, default_model: Callable[[], Path], **_: A
 
     async def freed() -> None:
         assert backend._life.engine is not None
-        assert backend._life.engine.stalled_s == 0.0
+        assert {} == backend._life.engine._generations
 
     yield Subject(backend, backend, backend, broken, backend.model, freed)
     await backend.close()

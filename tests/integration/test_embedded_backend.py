@@ -3,8 +3,10 @@
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,55 @@ async def test_several_prompts_in_one_request(start: Start, make_call: Any, reco
     assert 4 * 3 == finish.usage.output_tokens
 
 
+@pytest.mark.parametrize(
+    ("prompts", "words"), [(["One", ""], "the prompt is empty"), (["One", "Two", "word " * 600], "512 tokens")]
+)
+async def test_a_later_prompt_that_cannot_be_served_is_told_before_the_first_is_answered(
+    start: Start, make_call: Any, recording_sink: Any, prompts: list[str], words: str
+) -> None:
+    """Whoever gets a stream gets it to its end."""
+    async with start() as backend:
+        call = make_call(Operation.COMPLETION, model=backend.model, prompt=prompts, max_tokens=3, stream=True)
+        sink = recording_sink(call)
+        with pytest.raises(UpstreamRefused, match=words) as caught:
+            await backend.send(call, sink)
+    assert ("prompt", 400) == (caught.value.param, caught.value.http_status)
+    assert sink.streamed is None
+
+
+async def test_an_engine_that_stands_still_is_replaced(start: Start, make_call: Any, recording_sink: Any) -> None:
+    """Even if nobody waits for it any more: it is not taken for well again, but ended and started again."""
+    async with start(stalled_after_s=1.0) as backend:
+        engine = backend._life.engine
+        assert engine is not None
+        os.kill(engine.pid, signal.SIGSTOP)
+        call = make_call(model=backend.model)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(backend.send(call, recording_sink(call)), 0.01)
+        await _until(lambda: backend.facts().down is not None)
+        assert "the engine is restarting" == backend.facts().down
+        back_in_s = backend.facts().back_in_s
+        assert back_in_s is not None
+        assert 1.0 <= back_in_s < 60.0
+        await _until(lambda: backend.facts().down is None)
+        assert backend.facts().back_in_s is None
+        assert engine.pid != backend._life.engine.pid
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_an_engine_that_does_not_become_ready_is_ended(
+    surroundings: Any, default_model_path: Path, shared: bool
+) -> None:
+    """The start has a limit; it is tried again after a while."""
+    with tempfile.TemporaryDirectory(prefix="hr-") as folder:
+        world = replace(surroundings(model_dir=default_model_path.parent), run_dir=Path(folder) if shared else None)
+        backend = Embedded(threads=1, start_timeout_s=0.01, restart_min_s=30.0)
+        await backend.start("local", world)
+        await _until(lambda: backend.facts().down == "the engine was not ready within 0.01 s")
+        assert backend.facts().back_in_s is None
+        await backend.close()
+
+
 async def test_a_crash_fails_the_running_requests_and_the_engine_comes_back(
     start: Start, make_call: Any, recording_sink: Any
 ) -> None:
@@ -150,8 +201,8 @@ async def test_a_full_queue_turns_away(start: Start, make_call: Any, recording_s
     assert ("queue_full", 1.0) == (caught.value.upstream_code, caught.value.retry_after_s)
 
 
-async def test_a_file_that_is_no_model(surroundings: Any, tmp_path: Path) -> None:
-    """What the kernels cannot load keeps the backend down, with the reason."""
+async def test_a_file_that_is_no_model(surroundings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What the kernels cannot load keeps the backend down; the path and their words are for the log."""
     (tmp_path / "broken.gguf").write_bytes(b"GGUF, not really")
     backend = Embedded(model=str(tmp_path / "broken.gguf"), restart_min_s=30.0)
     await backend.start("local", surroundings())
@@ -159,5 +210,5 @@ async def test_a_file_that_is_no_model(surroundings: Any, tmp_path: Path) -> Non
     down = backend.facts().down
     await backend.close()
     assert down is not None
-    assert "broken.gguf" in down
-    assert "restarting" not in down
+    assert "the engine cannot load broken.gguf: the log says why" == down
+    assert str(tmp_path / "broken.gguf") in caplog.text

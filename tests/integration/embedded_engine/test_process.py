@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -91,7 +92,7 @@ async def test_leaving_early_frees_the_slot(engine: EngineProcess) -> None:
     assert text
     assert 4 == done[0].completion_tokens
     assert engine.facts is not None
-    assert 0.0 == engine.stalled_s
+    assert 4 > engine.facts.running
 
 
 async def test_tokens_are_counted(engine: EngineProcess) -> None:
@@ -102,6 +103,28 @@ async def test_tokens_are_counted(engine: EngineProcess) -> None:
     with pytest.raises(RequestFailed) as caught:
         await engine.count_tokens(CountTokens(messages=()))
     assert "invalid_messages" == caught.value.code
+
+
+async def test_a_request_is_checked_and_takes_no_place(engine: EngineProcess) -> None:
+    """It is counted as it would be read, or refused for what is wrong with it."""
+    assert 2 == await engine.check(Generate(text="hello world"))
+    assert 3 == await engine.check(Generate(token_ids=(1, 2, 3)))
+    for bad, code in ((Generate(text=""), "invalid_request"), (Generate(text="x " * 600), "context_length_exceeded")):
+        with pytest.raises(RequestFailed) as caught:
+            await engine.check(bad)
+        assert (code, "prompt") == (caught.value.code, caught.value.param)
+
+
+async def test_who_is_watched_and_lives_is_left_alone(engine: EngineProcess, eventually: Any) -> None:
+    """Idle or busy, for longer than the watch has patience, it gives signs of life."""
+    watching = asyncio.create_task(engine.keep_watch(0.5))
+    turns = engine._turns_seen
+    await eventually(lambda: engine._turns_seen > turns + 4)
+    async with aclosing(engine.generate(Generate(text="Once", max_tokens=400, seed=1))):
+        turns = engine._turns_seen
+        await eventually(lambda: engine._turns_seen > turns + 2)
+    assert not watching.done()
+    watching.cancel()
 
 
 async def test_an_interrupt_of_the_terminal_does_not_end_it(engine: EngineProcess) -> None:
@@ -131,18 +154,29 @@ async def test_when_the_process_dies_every_request_hears_of_it_at_once(default_m
     await engine.close()
 
 
-async def test_an_engine_that_stands_still_shows_and_can_be_ended(default_model_path: Path) -> None:
-    """A process stopped in its tracks neither answers nor ends politely.
-
-    The watchdog says so, and close ends it by force.
-    """
+async def test_an_engine_that_stands_still_is_ended(default_model_path: Path, stop_process: Any) -> None:
+    """A process stopped in its tracks is killed by its watch, even if all who asked it have given up meanwhile."""
     engine = await EngineProcess.start(_settings(default_model_path))
     await engine.ready()
-    os.kill(engine.pid, signal.SIGSTOP)
+    stop_process(engine.pid)
+    given_up, waiting = engine.generate(Generate(text="Once")), engine.generate(Generate(text="Once"))
+    given_up.cancel()
+    await engine.keep_watch(0.1)
+    with pytest.raises(EngineDied, match="stood still"):
+        await anext(waiting)
+    assert not engine.alive
+    assert -signal.SIGKILL == await engine.wait_exit()
+    await engine.close()
+
+
+async def test_an_engine_that_does_not_end_politely_is_ended_by_force(
+    default_model_path: Path, stop_process: Any
+) -> None:
+    """As one that is stopped does not."""
+    engine = await EngineProcess.start(_settings(default_model_path))
+    await engine.ready()
+    stop_process(engine.pid)
     generation = engine.generate(Generate(text="Once"))
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(anext(generation), 0.05)
-    assert engine.stalled_s >= 0.05
     await engine.close(grace_s=0.05)
     with pytest.raises(EngineDied, match="closed"):
         await anext(generation)

@@ -130,6 +130,30 @@ async def test_after_a_crash_one_of_them_starts_the_next(
     await eventually(lambda: not _is_running(second))
 
 
+async def test_one_that_stands_still_is_ended_by_any_of_them_for_all(
+    default_model_path: Path, address: Path, started: Any, eventually: Eventually, stop_process: Any
+) -> None:
+    """Also by one that only found it; the others hear of its death, and the next one is a new one."""
+    engines = [await SharedEngine.join(_settings(default_model_path), address) for _ in range(2)]
+    await asyncio.gather(*(engine.ready() for engine in engines))
+    (first,) = started()
+    assert [first, first] == [engine.pid for engine in engines]
+    stop_process(first)
+    waiting = engines[0].generate(Generate(text="Once"))
+    await engines[1].keep_watch(0.1)
+    with pytest.raises(EngineDied):
+        await anext(waiting)
+    for engine in engines:
+        await engine.close()
+    await eventually(lambda: not _is_running(first))
+    again = await SharedEngine.join(_settings(default_model_path), address)
+    await again.ready()
+    _, second = started()
+    assert second == again.pid
+    await again.close()
+    await eventually(lambda: not _is_running(second))
+
+
 async def test_an_engine_that_nobody_comes_back_to_ends(
     default_model_path: Path, address: Path, started: Any, eventually: Eventually
 ) -> None:

@@ -61,6 +61,8 @@ def test_the_name_that_clients_see(model: str, expected: str) -> None:
         ({"usd_per_hour": -1}, "must not be negative"),
         ({"usd_per_hour": 1, "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}}, "exclude each other"),
         ({"healthy_s": 0}, "`healthy_s` must be more than zero"),
+        ({"start_timeout_s": 0}, "`start_timeout_s` must be more than zero"),
+        ({"stalled_after_s": 0.5}, "`stalled_after_s` must be at least 1"),
         ({"modle": "x"}, "did you mean `model`"),
     ],
 )
@@ -82,19 +84,44 @@ async def test_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, s
     ("model", "words"),
     [
         ("smollm2-135m-instruct:q8_0", "is not in the cache: run `headrace model pull smollm2-135m-instruct:q8_0`"),
-        ("/nowhere/x.gguf", "there is no model file"),
-        ("smollm", "there is no model"),
+        ("hf:org/repo/x.gguf", "is not in the cache: run `headrace model pull hf:org/repo/x.gguf`"),
+        ("/nowhere/x.gguf", "there is no model x.gguf: the log says"),
+        ("/nowhere/x", "there is no model x: the log says"),
+        ("smollm", "there is no model smollm: the log says"),
     ],
 )
-async def test_a_model_that_is_not_there(surroundings: Any, hand_clock: Any, model: str, words: str) -> None:
-    """The backend is down and says what to do; it looks again after a while, and ends when it is closed."""
+async def test_a_model_that_is_not_there(
+    surroundings: Any, hand_clock: Any, caplog: pytest.LogCaptureFixture, model: str, words: str
+) -> None:
+    """The backend is down and says what to do; it looks again after a while, and ends when it is closed.
+
+    What it says names no path: clients read it, and whoever asks whether the gateway is ready. The log does, once.
+    """
     backend = _build(model=model)
     await backend.start("local", surroundings(clock=hand_clock))
     for looks in (1, 2):
         await hand_clock.asleep.wait()
         assert words in (backend.facts().down or "")
+        assert "/nowhere" not in (backend.facts().down or "")
+        assert backend.facts().back_in_s is None
         assert looks == len(hand_clock.slept_s)
         hand_clock.asleep.clear()
         hand_clock.advance(60.0)
     await backend.close()
     assert "the engine is closed" == backend.facts().down
+    (told,) = caplog.messages
+    assert model in told
+
+
+async def test_when_it_is_expected_to_be_ready(surroundings: Any, hand_clock: Any) -> None:
+    """A start is expected to take its time, one that is late as much again, within reason; a closed one never ends."""
+    backend = _build(restart_max_s=20)
+    assert backend.facts().back_in_s is None
+    await backend.start("local", surroundings(clock=hand_clock))
+    expected = []
+    for seconds in (0.0, 0.5, 8.5, 100.0):
+        hand_clock.advance(seconds)
+        expected.append(backend.facts().back_in_s)
+    assert [1.0, 1.0, 8.0, 20.0] == expected
+    await backend.close()
+    assert backend.facts().back_in_s is None

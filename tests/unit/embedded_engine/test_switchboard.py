@@ -19,6 +19,7 @@ from embedded_engine.messages import (
     FromEngine,
     Generate,
     Leave,
+    Ping,
     Text,
     ToEngine,
 )
@@ -31,7 +32,7 @@ class Recorder:
     """A receiver that says what it took, in order: messages, and numbers of lines that are gone."""
 
     def __init__(self) -> None:
-        self.taken: queue.SimpleQueue[Request | int] = queue.SimpleQueue()
+        self.taken: queue.SimpleQueue[Request | Ping | int] = queue.SimpleQueue()
 
     def greeting(self) -> Sequence[FromEngine]:
         """Every line begins with this."""
@@ -41,11 +42,15 @@ class Recorder:
         """Records it."""
         self.taken.put(message)
 
+    def pinged(self) -> None:
+        """Records it."""
+        self.taken.put(Ping())
+
     def hung_up(self, line: int) -> None:
         """Records it."""
         self.taken.put(line)
 
-    def next(self) -> Request | int:
+    def next(self) -> Request | Ping | int:
         """What came next."""
         return self.taken.get(timeout=10)
 
@@ -130,6 +135,14 @@ def test_equal_numbers_of_two_callers_do_not_meet(exchange: Exchange) -> None:
     exchange.board.send([Counted(id=numbers[1], prompt_tokens=2), Counted(id=numbers[0], prompt_tokens=1)], [FACTS])
     assert [Counted(id=7, prompt_tokens=1), FACTS] == [first.hear(), first.hear()]
     assert [Counted(id=7, prompt_tokens=2), FACTS] == [second.hear(), second.hear()]
+
+
+def test_a_ping_is_passed_on_in_its_turn(exchange: Exchange) -> None:
+    """It asks for facts, which are for everybody: it needs no number."""
+    caller = exchange.callers[0]
+    caller.say(Cancel(id=1))
+    caller.say(Ping())
+    assert [Cancel(id=1), Ping()] == [exchange.recorder.next(), exchange.recorder.next()]
 
 
 def test_what_a_caller_sends_stays_in_order_up_to_its_end(exchange: Exchange) -> None:
