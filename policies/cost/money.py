@@ -2,10 +2,9 @@
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 
-from gateway.types import Candidate, Context
-
-_MILLION = 1_000_000
+from gateway.types import Candidate, Context, Price, Usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +39,13 @@ class Money:
 
     def usd(self, ctx: Context, candidate: Candidate) -> float:
         """US dollars at the candidate's price, for the forecast prompt and the forecast median answer."""
-        forecast, price = ctx.forecast, candidate.price
-        if price is None:
-            return (forecast.prompt_tokens + forecast.output_tokens_p50) * self.unknown_usd_per_mtok / _MILLION
-        warm_tokens = min(candidate.warm_tokens, forecast.prompt_tokens)
-        cached_rate = price.cached_input_usd_per_mtok
-        warm_rate = float(price.input_usd_per_mtok if cached_rate is None else cached_rate)
-        tokens_usd = (
-            (forecast.prompt_tokens - warm_tokens) * float(price.input_usd_per_mtok)
-            + warm_tokens * warm_rate
-            + forecast.output_tokens_p50 * float(price.output_usd_per_mtok)
+        usage = Usage(
+            prompt_tokens=ctx.forecast.prompt_tokens,
+            output_tokens=ctx.forecast.output_tokens_p50,
+            cached_tokens=candidate.warm_tokens,
         )
-        return tokens_usd / _MILLION + float(price.request_usd)
+        return float((candidate.price or self._unknown()).cost_usd(usage))
+
+    def _unknown(self) -> Price:
+        rate = Decimal(str(self.unknown_usd_per_mtok))
+        return Price(input_usd_per_mtok=rate, output_usd_per_mtok=rate)
