@@ -143,6 +143,9 @@ class _Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         self._on_write(self, data)
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return False
 
