@@ -28,7 +28,7 @@ from gateway.sink import AnswerBounds
 from gateway.site import Front, Outlook, Readiness, build_site
 from gateway.stores.memory import MemoryShared
 from gateway.stores.sql import SqlLedger
-from gateway.telemetry import open_spans
+from gateway.telemetry import open_spans, read_sampling
 from gateway.transport.client import open_connections
 from gateway.trial import Bench
 from gateway.wire.format import BodyLimits
@@ -203,7 +203,8 @@ class Gateway:
         return new
 
     def _rules(self, world: World) -> Rules:
-        return Rules(world, Door(world.keys, max_header_bytes=self._settings.max_header_bytes, clock=self._clock))
+        limit_bytes, sampling = self._settings.max_header_bytes, read_sampling(self._settings.otel_variables())
+        return Rules(world, Door(world.keys, max_header_bytes=limit_bytes, clock=self._clock, sampling=sampling))
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(

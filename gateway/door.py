@@ -9,7 +9,7 @@ from gateway.clock import SystemClock
 from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
-from gateway.trace_context import new_trace
+from gateway.trace_context import Sampling, new_trace
 from gateway.types import Arrival
 
 OPEN_HOUSE = "default"
@@ -19,12 +19,23 @@ _KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
 
 class Door:
-    """Turns an exchange into an ``Arrival``. ``keys`` maps the SHA-256 of each key, in hex, to its tenant."""
+    """Turns an exchange into an ``Arrival``.
 
-    def __init__(self, keys: Mapping[str, str], *, max_header_bytes: int, clock: Clock | None = None) -> None:
+    ``keys`` maps the SHA-256 of each key, in hex, to its tenant; ``sampling`` says which requests are traced.
+    """
+
+    def __init__(
+        self,
+        keys: Mapping[str, str],
+        *,
+        max_header_bytes: int,
+        clock: Clock | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
         self._keys = keys
         self._max_header_bytes = max_header_bytes
         self._clock = clock or SystemClock()
+        self._sampling = sampling or Sampling()
 
     @property
     def locked(self) -> bool:
@@ -75,7 +86,7 @@ class Door:
             tenant=tenant,
             received_s=self._clock.now_s(),
             received_unix_s=self._clock.unix_s(),
-            trace=new_trace(exchange.headers),
+            trace=new_trace(exchange.headers, self._sampling),
         )
         return arrival, refusal
 

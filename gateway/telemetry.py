@@ -1,11 +1,16 @@
-"""Whether OpenTelemetry is on, and the spans' sink if it is. Where it is off, its SDK is not even imported."""
+"""Whether OpenTelemetry is on, which traces it records, and the spans' sink if it is.
+
+Where it is off, its SDK is not even imported.
+"""
 
 from collections.abc import Mapping
 
 from gateway.entry_sink import EntrySink
 from gateway.errors import ConfigurationError
+from gateway.trace_context import Sampling
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_SAMPLERS: Mapping[str, float | None] = {"always_on": 1.0, "always_off": 0.0, "traceidratio": None}
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
@@ -15,6 +20,33 @@ def tracing_wanted(environment: Mapping[str, str]) -> bool:
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     return exporter != "none" and (exporter == "otlp" or any(environment.get(name) for name in _ENDPOINTS))
+
+
+def read_sampling(environment: Mapping[str, str]) -> Sampling:
+    """Which traces ``OTEL_TRACES_SAMPLER`` and ``OTEL_TRACES_SAMPLER_ARG`` ask for; all where they are silent.
+
+    Raises:
+        ConfigurationError: the sampler is none of the specification's, or its ratio is no number from 0 to 1.
+    """
+    name = environment.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
+    kind = name.removeprefix("parentbased_")
+    if kind not in _SAMPLERS:
+        known = ", ".join(f"{prefix}{one}" for prefix in ("", "parentbased_") for one in _SAMPLERS)
+        raise ConfigurationError(f"unknown sampler {name!r}", where="OTEL_TRACES_SAMPLER", hint=f"use {known}")
+    ratio = _SAMPLERS[kind]
+    if ratio is None:
+        ratio = _ratio(environment.get("OTEL_TRACES_SAMPLER_ARG", "").strip() or "1")
+    return Sampling(ratio=ratio, parent_decides=name != kind)
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1
+    if not 0 <= ratio <= 1:
+        raise ConfigurationError(f"{text!r} is no number from 0 to 1", where="OTEL_TRACES_SAMPLER_ARG")
+    return ratio
 
 
 def open_spans(environment: Mapping[str, str]) -> EntrySink | None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 # and `getrandbits` is a hundred nanoseconds without a system call. Seeded from the system, per process.
 from random import getrandbits
 
+from msgspec import Struct
+
 from gateway.types import TraceContext
 
 MAX_STATE_CHARACTERS = 512
@@ -23,16 +25,37 @@ _NO_TRACE, _NO_SPAN = b"0" * 32, b"0" * 16
 _SAMPLED = 0x01
 
 
+class Sampling(Struct, frozen=True, kw_only=True):
+    """Which traces are recorded.
+
+    Of those that it decides about it takes the share ``ratio``, by the trace's id and so as every other service with
+    the same ratio does: https://opentelemetry.io/docs/specs/otel/trace/sdk/#traceidratiobased. Where the caller's own
+    span has an answer, that one holds, if ``parent_decides``.
+    """
+
+    ratio: float = 1.0
+    parent_decides: bool = True
+
+    def takes(self, trace_id: str) -> bool:
+        """Whether a trace with this id is recorded."""
+        return int(trace_id[16:], 16) < self.ratio * _RANDOM_PART
+
+
+_RANDOM_PART = 2**64
+_EVERYTHING = Sampling()
+
+
 def new_span_id() -> str:
     """16 hex digits, never all zero."""
     return f"{getrandbits(64) or 1:016x}"
 
 
-def new_trace(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext:
+def new_trace(headers: Iterable[tuple[bytes, bytes]], sampling: Sampling = _EVERYTHING) -> TraceContext:
     """The request's place in the caller's trace, or in a new one.
 
     Args:
         headers: pairs of lower-case name and value, as ASGI gives them.
+        sampling: whether to record it.
     """
     parents: list[bytes] = []
     states: list[bytes] = []
@@ -43,13 +66,14 @@ def new_trace(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext:
             states.append(value)
     parent = _parse_parent(parents[0]) if len(parents) == 1 else None
     if parent is None:
-        return TraceContext(trace_id=f"{getrandbits(128) or 1:032x}", span_id=new_span_id())
+        trace_id = f"{getrandbits(128) or 1:032x}"
+        return TraceContext(trace_id=trace_id, span_id=new_span_id(), sampled=sampling.takes(trace_id))
     trace_id, parent_id, sampled = parent
     return TraceContext(
         trace_id=trace_id,
         span_id=new_span_id(),
         parent_id=parent_id,
-        sampled=sampled,
+        sampled=sampled if sampling.parent_decides else sampling.takes(trace_id),
         state=_parse_state(states) if states else "",
     )
 

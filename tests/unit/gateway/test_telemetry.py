@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from gateway.errors import ConfigurationError
-from gateway.telemetry import open_spans, tracing_wanted
+from gateway.telemetry import open_spans, read_sampling, tracing_wanted
+from gateway.trace_context import Sampling
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
@@ -72,3 +73,38 @@ async def test_exporter_complains_once_a_minute(
     for number in range(100):
         logger.warning("retry %d", number)
     assert ["retry 0"] == [record.message for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "argument", "expected"),
+    [
+        ("", "", Sampling()),
+        ("parentbased_always_on", "", Sampling()),
+        ("always_on", "0.5", Sampling(parent_decides=False)),
+        ("always_off", "", Sampling(ratio=0.0, parent_decides=False)),
+        ("parentbased_always_off", "", Sampling(ratio=0.0)),
+        ("parentbased_traceidratio", "0.1", Sampling(ratio=0.1)),
+        ("traceidratio", " 1 ", Sampling(parent_decides=False)),
+        ("traceidratio", "", Sampling(parent_decides=False)),
+    ],
+)
+def test_the_standard_samplers_are_known(sampler: str, argument: str, expected: Sampling) -> None:
+    """With the specification's defaults; an argument means something to the ratio alone."""
+    environment = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
+    assert expected == read_sampling(environment)
+
+
+@pytest.mark.parametrize(
+    ("environment", "where"),
+    [
+        ({"OTEL_TRACES_SAMPLER": "jaeger_remote"}, "OTEL_TRACES_SAMPLER"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1.5"}, "OTEL_TRACES_SAMPLER_ARG"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "nan"}, "OTEL_TRACES_SAMPLER_ARG"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "ten"}, "OTEL_TRACES_SAMPLER_ARG"),
+    ],
+)
+def test_another_sampler_is_refused_at_the_start(environment: dict[str, str], where: str) -> None:
+    """A typo that traced everything, or nothing, would be found out much later."""
+    with pytest.raises(ConfigurationError) as refused:
+        read_sampling(environment)
+    assert where == refused.value.where

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.trace_context import MAX_STATE_CHARACTERS, MAX_STATE_MEMBERS, child, headers_for, new_trace
+from gateway.trace_context import MAX_STATE_CHARACTERS, MAX_STATE_MEMBERS, Sampling, child, headers_for, new_trace
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN_ID = "00f067aa0ba902b7"
@@ -128,3 +128,24 @@ def test_valid_state_survives_the_way_through(members: dict[str, str]) -> None:
     sent = new_trace([(b"traceparent", PARENT), (b"tracestate", state.encode())])
     received = new_trace([(name.encode(), value.encode()) for name, value in headers_for(sent).items()])
     assert (sent.trace_id, sent.span_id, state) == (received.trace_id, received.parent_id, received.state)
+
+
+@pytest.mark.parametrize(("lower_half", "taken"), [("0" * 16, True), ("3" + "f" * 15, True), ("4" + "0" * 15, False)])
+def test_a_share_of_the_traces_is_taken_by_the_lower_half_of_their_ids(lower_half: str, *, taken: bool) -> None:
+    """As OpenTelemetry has it, so that all services record the same ones; of all and of none, without exception."""
+    trace_id = "f" * 16 + lower_half
+    assert taken == Sampling(ratio=0.25).takes(trace_id)
+    assert (True, False) == (Sampling(ratio=1.0).takes("f" * 32), Sampling(ratio=0.0).takes("f" * 16 + "0" * 16))
+
+
+def test_a_new_trace_is_recorded_as_the_sampling_says() -> None:
+    """Whoever comes without a trace."""
+    assert new_trace([], Sampling(ratio=1.0)).sampled
+    assert not new_trace([], Sampling(ratio=0.0)).sampled
+
+
+@pytest.mark.parametrize("parent_decides", [True, False])
+def test_the_caller_decides_about_its_own_trace_unless_told_otherwise(*, parent_decides: bool) -> None:
+    """A trace that misses its middle helps nobody."""
+    sampling = Sampling(ratio=0.0, parent_decides=parent_decides)
+    assert parent_decides == new_trace([(b"traceparent", PARENT)], sampling).sampled
