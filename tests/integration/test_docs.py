@@ -1,7 +1,7 @@
 """Every code block in the README and in ``docs/`` is run: what a page says is what happens."""
 
 import doctest
-import json
+import hashlib
 import os
 import re
 import shlex
@@ -11,12 +11,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from gateway.policy_file import parse_policy
+from backends._models import CAPABILITIES, ListedModel, ListedPrice
+from gateway.commands.explain import explain
+from gateway.policy_file import PolicyFile, RouteSpec, Steps, TenantSpec, Timeouts, WorthSpec, parse_policy
 from gateway.world import build_world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,10 +54,7 @@ def blocks() -> list[Block]:
 BLOCKS = blocks()
 RUN_HERE = {"sh", "python", "yaml", "text", "console"}
 README_POLICY = next(block.text for block in BLOCKS if block.page.name == "README.md" and block.language == "yaml")
-REQUEST = {
-    "model": "smollm2-135m-instruct",
-    "messages": [{"role": "user", "content": "Why is the sky blue?"}],
-}
+README_REQUEST = next(match[1] for block in BLOCKS if (match := re.search(r"echo '(.*)' > request.json", block.text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory, default_model_path: Path) ->
     """The gateway that ``make serve`` starts, on a free port."""
     folder = tmp_path_factory.mktemp("reader")
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")},
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "GROQ_API_KEY": "named-by-the-readme",
         "HEADRACE_STATE_DIR": str(folder),
         "HEADRACE_MODEL_DIR": str(default_model_path.parent),
     }
     (folder / "policy.yaml").write_text(README_POLICY, encoding="utf-8")
-    (folder / "request.json").write_text(json.dumps(REQUEST), encoding="utf-8")
+    (folder / "request.json").write_text(README_REQUEST, encoding="utf-8")
+    (folder / ".venv").symlink_to(sys.prefix)  # as `make serve` has left it where the reader stands
     with _serving(folder, environment, []) as address:
         yield Stage(address, folder, environment)
 
@@ -109,21 +109,22 @@ class _serving:  # noqa: N801  # reads as what it does: `with _serving(...)`
             self._command, cwd=self._folder, env=self._environment, stderr=subprocess.PIPE, text=True
         )
         try:
-            address = self._said(r"running on (http://127\.0\.0\.1:\d+)")
-            self._said(r"local is (ready)")
+            return self._said(r"local is (ready)", r"running on (http://127\.0\.0\.1:\d+)")
         except BaseException:
             self._process.kill()
+            self._process.communicate()
             raise
-        return address
 
-    def _said(self, pattern: str) -> str:
-        """Waits for a line of the log."""
+    def _said(self, *patterns: str) -> str:
+        """Waits for lines of the log, in whatever order; what the last pattern captured."""
         assert self._process.stderr is not None
+        found: dict[str, str] = {}
         lines = []
         for line in self._process.stderr:
             lines.append(line)
-            if match := re.search(pattern, line):
-                return match[1]
+            found |= {pattern: match[1] for pattern in patterns if (match := re.search(pattern, line))}
+            if len(found) == len(patterns):
+                return found[patterns[-1]]
         raise AssertionError("".join(lines))
 
     def __exit__(self, *_: object) -> None:
@@ -164,7 +165,10 @@ def test_yaml_is_a_policy_file_that_loads(block: Block) -> None:
 def test_shell_commands_do_what_they_say(block: Block, stage: Stage) -> None:
     """Each command of the block succeeds in the folder of a reader."""
     script = block.text.replace(ADDRESS_IN_DOCS, stage.address)
-    for command in re.sub(r"\\\n", "", script).strip().split("\n") if "'" not in script else [script.strip()]:
+    exported = dict(re.findall(r"^export (\w+)=(.*)$", script, re.MULTILINE))
+    stage = replace(stage, environment=stage.environment | exported)
+    script = re.sub(r"^export .*\n", "", script, flags=re.MULTILINE)
+    for command in re.sub(r"\\\n", "", script).strip().split("\n") if "'" not in script else [f"set -e\n{script}"]:
         _run_command(command, stage)
 
 
@@ -221,3 +225,76 @@ def test_the_example_plugin_can_be_used_in_a_policy_file(tmp_path: Path, monkeyp
     policy = "backends: {home-1: {use: fake}}\ndefaults: {cost: [{use: 'example_of_the_docs:FarAway', home: home}]}\n"
     world = build_world(parse_policy(policy, file="policy.yaml"), file="policy.yaml")
     assert ("FarAway", "home") == (type(world.routes[0].scorers[0][1]).__name__, world.routes[0].scorers[0][1].home)
+
+
+@pytest.mark.model
+def test_what_is_not_set_yet_is_named_before_it_is_served(stage: Stage) -> None:
+    """The README exports the key that its policy names: `check` says so to who forgot."""
+    done = stage.run("headrace check policy.yaml")
+    assert "warning: GROQ_API_KEY is not set in this environment" in done.stdout
+    assert done.stdout.endswith("policy.yaml: right, but 1 environment variable is not set (2 backends, 1 route)\n")
+    assert 1 == done.stdout.count("warning: ")
+
+
+# ---- docs/policy-file.md -------------------------------------------------------------------------------------
+
+POLICY_PAGE = (ROOT / "docs" / "policy-file.md").read_text(encoding="utf-8")
+POLICY_EXAMPLE = next(
+    block.text for block in BLOCKS if block.page.name == "policy-file.md" and block.language == "yaml"
+)
+FIELDS_SHOWN = dict(re.findall(r"^\| `([\w.*]+)` \| (.+?) \|", POLICY_PAGE, re.MULTILINE))
+
+
+def _shown(default: object) -> str:
+    """A default as the table has it."""
+    if isinstance(default, list):
+        return f"`[{', '.join(default)}]`"
+    return f"`{default:g}`" if isinstance(default, int | float) else f"`{default}`"
+
+
+def _fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """Each field of a policy file's model, in the table's words."""
+    found: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        nested = {"timeouts": Timeouts, "worth": WorthSpec}.get(name)
+        if nested is not None:
+            found |= _fields(nested, f"{name}.")
+        elif field.is_required():
+            found[prefix + name] = "must be given"
+        else:
+            found[prefix + name] = "as below" if name == "defaults" else _shown(field.default).replace("`{}`", "none")
+    return found
+
+
+def test_the_table_of_fields_has_each_with_its_real_default() -> None:
+    """A default that changes in the code changes on the page, or this fails."""
+    of_a_route = {
+        f"routes.*.{name}": "must be given" for name in RouteSpec.model_fields if name not in Steps.model_fields
+    }
+    expected = _fields(PolicyFile) | of_a_route | _fields(TenantSpec, "tenants.*.") | _fields(Steps)
+    of_a_model = {field.name for field in fields(ListedModel)}
+    of_a_price = {f"price.{field.name}" for field in fields(ListedPrice)}
+    assert expected == {name: shown for name, shown in FIELDS_SHOWN.items() if name not in of_a_model | of_a_price}
+    assert of_a_model | of_a_price <= FIELDS_SHOWN.keys()
+
+
+def test_the_words_for_capabilities_are_all_there() -> None:
+    """In the sentence that lists them."""
+    (sentence,) = re.findall(r"^Capabilities: (.*?)\n\n", POLICY_PAGE, re.MULTILINE | re.DOTALL)
+    assert sorted(CAPABILITIES) == [word for word in re.findall(r"`(\w+)`", sentence) if word != "n"]
+
+
+def test_the_sample_hash_is_that_of_the_key_that_the_page_says() -> None:
+    """Whoever wonders where it comes from can make it."""
+    assert parse_policy(POLICY_EXAMPLE, file="policy.yaml").tenants["team-a"].keys_sha256 == [
+        hashlib.sha256(b"test").hexdigest()
+    ]
+
+
+def test_the_example_prefers_a_replica_of_ones_own_to_a_paid_provider() -> None:
+    """It has no price in the file and costs nothing all the same; the paid one takes over where it must."""
+    world = build_world(parse_policy(POLICY_EXAMPLE, file="policy.yaml"), file="policy.yaml")
+    explanation = explain(
+        world, b'{"model": "chat", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}'
+    )
+    assert ["replica-1", "paid"] == [bill.candidate.backend for bill in explanation.decision.order]
