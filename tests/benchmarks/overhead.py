@@ -39,8 +39,8 @@ from servers import ROOT, Server, ask, run_headrace
 START_UPS = 5
 SAMPLED_PERCENT = 10
 
-_SETTLE_S = 0.3
-"""What comes after an answer, its entry on the ledger, belongs to its cost: a batch lingers for 50 ms at most."""
+_SETTLE_S = 0.6
+"""What comes after an answer, its rows in the ledger, belongs to its cost: they linger for 0.3 s at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
