@@ -4,7 +4,7 @@
     python tests/benchmarks/cpu_by_layer.py c16 --seconds 20
 
 py-spy must be on PATH (``pip install py-spy``) and be allowed to trace a process of ours. A sample belongs to the
-innermost frame that is not of the standard library: what asyncio does for httpx is httpx's. The event loop has no frame
+innermost frame that is not of the standard library: what asyncio does for us is ours. The event loop has no frame
 of its own; its samples are those that end where uvicorn runs it. A system call belongs to whoever makes it.
 Only the main thread is sampled, since py-spy takes a thread that waits for the interpreter for one that works; what the
 others use, which are the ledger's writer and the spans' exporter, comes from /proc.
@@ -29,15 +29,8 @@ from servers import ROOT, run_headrace
 _FRAME = re.compile(r"\((?P<file>[^()]*):\d+\)$")
 _STANDARD = re.compile(r"/lib/python3\.\d+/(?!site-packages/)|^<")
 _OURS = ("gateway", "policies", "backends")
-_LAYERS = {
-    "uvicorn": "server: uvicorn and httptools",
-    "httpx": "client: httpx, httpcore, h11, anyio",
-    "httpcore": "client: httpx, httpcore, h11, anyio",
-    "h11": "client: httpx, httpcore, h11, anyio",
-    "anyio": "client: httpx, httpcore, h11, anyio",
-    "sniffio": "client: httpx, httpcore, h11, anyio",
-}
-_LOOP = "event loop: uvloop and its system calls"
+_TRANSPORT = "gateway/transport/"
+_LAYERS = {"uvicorn": "server: uvicorn", "uvloop": "event loop: uvloop and its system calls"}
 
 
 def sample(key: str, seconds: int, folder: Path) -> tuple[str, float]:
@@ -72,10 +65,12 @@ def place(stack: str) -> tuple[str, str]:
             continue
         path = Path(file)
         if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in _OURS:
-            return "ours", str(path.relative_to(ROOT))
+            module = str(path.relative_to(ROOT))
+            both_ends = "ours: both ends of HTTP, with what they call in httptools and uvloop"
+            return both_ends if module.startswith(_TRANSPORT) else "ours: all between", module
         package = file.rpartition("/site-packages/")[2].partition("/")[0]
         if package == "uvicorn" and frame.startswith("asyncio_run "):
-            return _LOOP, ""
+            return _LAYERS["uvloop"], ""
         return _LAYERS.get(package, f"other: {package}"), ""
     return "other: standard library", ""
 

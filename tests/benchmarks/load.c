@@ -9,7 +9,6 @@
  * --mock TEXT     the "mock" field of every request (see upstream.c); --chunks N are then expected of each stream
  * --prompt BYTES  of the user's message, which starts with one of --prompts N different numbers
  * --ramp-ms N     the connections start one after the other over so long, so that streams do not keep in step
- * --sampled PCT   sends a traceparent each time, and says in so many per cent that the trace is sampled
  * --requests N    instead of --seconds; --timeout S; --path /v1/chat/completions; --model NAME; --header 'k: v'
  *
  * Each connection has one request under way and is used again. Prints one JSON object: counts by kind, errors by
@@ -25,7 +24,7 @@ enum kind { WHOLE, STREAM, EARLY, MIDWAY, KINDS };
 struct options {
     const char *path, *model, *mock;
     char headers[1024];
-    int port, connections, mix[KINDS], sampled;
+    int port, connections, mix[KINDS];
     long requests, prompt, prompts, chunks, early_ms, ramp_ms;
     double seconds, timeout;
 };
@@ -47,7 +46,7 @@ struct samples {
 
 static struct options opt = {.path = "/v1/chat/completions", .model = "mock-model", .mock = "", .port = 9100,
                              .connections = 1, .mix = {100, 0, 0, 0}, .prompt = 1024, .prompts = 1000, .chunks = 64,
-                             .sampled = -1, .early_ms = 20, .seconds = 5, .timeout = 60};
+                             .early_ms = 20, .seconds = 5, .timeout = 60};
 static struct bytes requests[2]; /* whole and streamed; the prompt's number stands after the '#' */
 static struct samples whole_us, first_us, transit_us;
 static struct { uint64_t connect, status, broken, timeout, incomplete; } errors;
@@ -79,8 +78,6 @@ static void print_samples(const char *name, struct samples *s) {
     printf("}");
 }
 
-static const char TRACE[] = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0";
-
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
 static void build_request(struct bytes *request, bool stream) {
@@ -94,8 +91,8 @@ static void build_request(struct bytes *request, bool stream) {
                  stream ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "", opt.mock);
     append(&body, text, (size_t)n);
     n = snprintf(text, sizeof text,
-                 "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n%s%s%sContent-Length: %zu\r\n\r\n",
-                 opt.path, opt.port, opt.headers, opt.sampled < 0 ? "" : TRACE, opt.sampled < 0 ? "" : "0\r\n", body.len);
+                 "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n",
+                 opt.path, opt.port, opt.headers, body.len);
     append(request, text, (size_t)n);
     append(request, body.at, body.len);
     free(body.at);
@@ -148,8 +145,6 @@ static void start(struct conn *c) {
     append(&c->out, requests[stream].at, requests[stream].len);
     char *digits = memchr(c->out.at, '#', c->out.len);
     for (uint64_t i = 8, number = started % (uint64_t)opt.prompts; i; i--, number /= 10) digits[i] = (char)('0' + number % 10);
-    char *trace = opt.sampled < 0 ? NULL : memmem(c->out.at, c->out.len, TRACE, sizeof TRACE - 1);
-    if (trace) trace[sizeof TRACE - 1] = (int)(started * 37 % 100) < opt.sampled ? '1' : '0';
     answer_begin(&c->answer, stream);
 }
 
@@ -222,7 +217,6 @@ static void parse_options(int argc, char **argv) {
         else if (!strcmp(name, "--requests")) opt.requests = atol(value);
         else if (!strcmp(name, "--prompt")) opt.prompt = atol(value);
         else if (!strcmp(name, "--prompts")) opt.prompts = atol(value);
-        else if (!strcmp(name, "--sampled")) opt.sampled = atoi(value);
         else if (!strcmp(name, "--chunks")) opt.chunks = atol(value);
         else if (!strcmp(name, "--early-ms")) opt.early_ms = atol(value);
         else if (!strcmp(name, "--ramp-ms")) opt.ramp_ms = atol(value);

@@ -9,7 +9,7 @@ The steady figure on a machine that others use too is CPU time: user and system 
 requests that reached the upstream. Latency is taken by turns, direct and through, and given as the median of the paired
 differences. All servers take turns in the same rounds; all talk over loopback to the upstream of ``upstream.c``. Ours
 does everything that it can: key check, forecast, admission, filters, five cost terms with the prefix index, the ledger
-in SQLite, metrics, and spans to a collector for the 10 % of requests whose ``traceparent`` says that it is sampled.
+in SQLite, metrics, and spans of one request in ten to a collector.
 The report is also written to ``tests/benchmarks/out/overhead.json``, from which ``overhead_chart.py`` draws.
 """
 
@@ -37,7 +37,7 @@ from programs import Upstream, load, run_upstream
 from servers import ROOT, Server, ask, run_headrace
 
 START_UPS = 5
-SAMPLED_PERCENT = 10
+SAMPLING = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}
 
 _SETTLE_S = 0.6
 """What comes after an answer, its rows in the ledger, belongs to its cost: they linger for 0.3 s at most."""
@@ -62,8 +62,7 @@ class Scenario:
     def options(self, server: Server) -> list[str]:
         """The load client's arguments for the server."""
         options = ["--connections", str(self.connections), "--prompt", str(self.prompt_bytes)]
-        options += ["--seconds", str(self.seconds), "--sampled", str(SAMPLED_PERCENT)]
-        options += ["--path", server.path, "--model", server.model]
+        options += ["--seconds", str(self.seconds), "--path", server.path, "--model", server.model]
         for header in server.headers:
             options += ["--header", header]
         if self.chunks:
@@ -171,7 +170,7 @@ def run(folder: Path, scenarios: Mapping[str, Scenario], names: Sequence[str], r
     with ExitStack() as stack:
         endpoint, spans = stack.enter_context(collect_spans())
         upstream = stack.enter_context(run_upstream())
-        tracing = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+        tracing = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, **SAMPLING}
         starts = figure(start_ups(folder, upstream, tracing, START_UPS if rounds > 1 else 1))
         headrace = stack.enter_context(run_headrace(_new(folder / "headrace"), upstream.port, environment=tracing))
         servers = [headrace]
