@@ -163,10 +163,10 @@ def test_a_plugin_that_raises_is_one_line(
     run: Any, policy_file: Path, request_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it said, and where, instead of our stack."""
-    (tmp_path / "acme_broken.py").write_text(BROKEN)
+    (tmp_path / "acme_raising.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    policy_file.write_text("backends: {a: {use: fake}}\ndefaults: {cost: ['acme_broken:Broken']}")
+    policy_file.write_text("backends: {a: {use: fake}}\ndefaults: {cost: ['acme_raising:Broken']}")
     code, out, err = run("explain", policy_file, request_file({**SHORT, "model": "fake"}))
     assert (1, "", 1) == (code, out, err.count("\n"))
     assert "KeyError" in err
-    assert f"{tmp_path / 'acme_broken.py'}, line 7" in err
+    assert f"{tmp_path / 'acme_raising.py'}, line 7" in err
