@@ -14,7 +14,7 @@ _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}|[a-z]{1,32}(_[a-z0-9]{1,32}){1,8}", re.ASCII)
 """Narrower than what a shell allows: `gsk_` and 52 letters of both cases would be a name there, and is a key."""
 
-_NO_VARIABLE = "what stands there is no name of an environment variable like `GROQ_API_KEY`; the key itself never does"
+_A_VARIABLE = "should be the name of an environment variable like `GROQ_API_KEY`, never the key itself"
 _OURS = frozenset(
     {
         "accept",
@@ -50,9 +50,9 @@ def check_headers(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> No
         if isinstance(value, str) and not _VALUE.fullmatch(value):
             raise ValueError(f"`headers`: the value of `{name}` holds characters that no header may have")
         if not isinstance(value, str) and not _VARIABLE.fullmatch(value["env"]):
-            raise ValueError(f"`headers`: `env` of `{name}`: {_NO_VARIABLE}")
+            raise ValueError(f"`headers`: `env` of `{name}` {_A_VARIABLE}")
     if api_key_env and not _VARIABLE.fullmatch(api_key_env):
-        raise ValueError(f"`api_key_env`: {_NO_VARIABLE}")
+        raise ValueError(f"`api_key_env` {_A_VARIABLE}")
 
 
 def variables(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def test_a_key_in_the_place_of_a_variables_name_is_refused_and_not_repeated(key:
         ({"x-pool": {"env": key}}, "", "`env` of `x-pool`"),
     ]
     for headers, api_key_env, place in places:
-        with pytest.raises(ValueError, match="no name of an environment variable") as caught:
+        with pytest.raises(ValueError, match="should be the name of an environment variable") as caught:
             check_headers(headers, api_key_env=api_key_env)
         assert place in str(caught.value)
         assert key not in str(caught.value)
