@@ -1,6 +1,6 @@
 """Draws the CPU time of everybody in the overhead report, as SVG.
 
-    python tests/benchmarks/overhead_chart.py docs/images/overhead.svg      of tests/benchmarks/out/overhead.json
+    python tests/benchmarks/overhead_chart.py      docs/images/overhead.svg, of tests/benchmarks/out/overhead.json
 
 One panel for each scenario, one bar for each gateway. A line of the grid is ten times the one before.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 from figures import short
 from overhead_report import REPORT
+from servers import ROOT
 
 PANELS = {
     "a16": ("cpu_us_per_request", "a whole answer, 1 KB prompt (a16): \N{MICRO SIGN}s a request"),
@@ -74,7 +75,7 @@ def _panel(title: str, values: Mapping[str, float]) -> Iterator[str]:
 def main() -> int:
     """Draws it."""
     parser = argparse.ArgumentParser(description="Draws the overhead report as SVG.")
-    parser.add_argument("picture", type=Path)
+    parser.add_argument("picture", type=Path, nargs="?", default=ROOT / "docs" / "images" / "overhead.svg")
     picture: Path = parser.parse_args().picture
     picture.parent.mkdir(parents=True, exist_ok=True)
     picture.write_text(chart(json.loads(REPORT.read_text())))
