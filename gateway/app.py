@@ -62,8 +62,8 @@ class Gateway:
         self._retiring: set[asyncio.Task[None]] = set()
         self._policy_path = settings.policy or DEFAULT_POLICY
         policy = read_policy(self._policy_path)
-        self._secret_names = policy.secret_names()
         world = build_world(policy, file=str(self._policy_path))
+        self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
         self._fleet = Fleet(clock=self._clock, shared=MemoryShared(self._clock))
         self._rows = _open_rows(settings)
         self._metrics = Metrics(_label_names(world), self._live())
@@ -199,7 +199,7 @@ class Gateway:
             for backend in fresh.values():
                 await backend.close()
             raise
-        self._secret_names = policy.secret_names()
+        self._secret_names = (*policy.secret_names(), *new.secret_names(self._settings.model_dir))
         return new
 
     def _rules(self, world: World) -> Rules:

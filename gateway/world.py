@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway import plugins
@@ -44,6 +45,11 @@ class World:
         targets = self.match(model).targets
         listing = (t.backend for t in targets if t.model == model or model in self.backends[t.backend].facts().models)
         return next(listing, targets[0].backend)
+
+    def secret_names(self, model_dir: Path) -> tuple[str, ...]:
+        """The environment variables that backends need, those included that only a preset names."""
+        asked = (getattr(backend, "needs", None) for backend in self.backends.values())
+        return tuple(name for needs in asked if needs is not None for name in needs(model_dir).environment)
 
     def observers(self) -> tuple[Observer, ...]:
         """Every policy that learns from finished requests, once each."""

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -178,3 +179,9 @@ def test_who_learns_is_told_once_each(make_world: MakeWorld) -> None:
 def test_a_world_is_all_that_a_reload_replaces() -> None:
     """Whoever adds a field must think of the reload."""
     assert ["backends", "routes", "keys"] == [field.name for field in fields(World)]
+
+
+def test_a_key_that_only_a_preset_names_is_known_to_be_one(make_world: Callable[..., World], tmp_path: Path) -> None:
+    """It has to be hidden in logs like any other."""
+    world = make_world("backends: {one: {use: openai_compatible, preset: groq, models: [m]}, two: {use: fake}}")
+    assert ("GROQ_API_KEY",) == world.secret_names(tmp_path)
