@@ -93,7 +93,7 @@ class Gateway:
 
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written anywhere: providers' keys, and those of the trace collector."""
-        named = (self._settings.secret(name) for name in self._secret_names)
+        named = (self._settings.secret(name) for name in dict.fromkeys(self._secret_names))
         return (*(value for value in named if value is not None), *self._settings.otel_secrets())
 
     def readiness(self) -> Readiness:
