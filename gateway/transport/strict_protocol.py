@@ -35,7 +35,7 @@ from gateway.wire.openai_errors import error_body
 _FAREWELL_S = 2.0
 """How long a client may go on sending what is not read, so that it can read why."""
 _FAREWELL_BYTES = 256 * 1024
-"""How much it may send in that time: more than was under way when it was refused."""
+"""How much it may send in that time: more than was under way when it was refused. In a body, as much as that may be."""
 _FLUSH_S = 30.0
 """How long the end of an answer may wait for the client to read any of it."""
 
@@ -105,9 +105,10 @@ class StrictProtocol(RequestReader):
     def drop(self, dropped_bytes: int) -> None:
         """See ``RequestReader.drop``."""
         self._dropped_bytes += dropped_bytes
+        in_body_bytes = self.limits.max_body_bytes if self.stage is Stage.BODY else 0
         if not self._parted:
             self.flow.pause_reading()  # until the answers that are due are out
-        elif self._dropped_bytes > _FAREWELL_BYTES:
+        elif self._dropped_bytes > max(_FAREWELL_BYTES, in_body_bytes):
             self.transport.abort()
 
     def resume_writing(self) -> None:

@@ -141,3 +141,14 @@ async def test_nothing_is_taken_while_a_fault_waits_for_its_answer() -> None:
     kitchen.resume.set()
     await client.settle()
     assert ([200, 400], True) == (statuses(client), client.transport.aborted)
+
+
+async def test_a_farewell_in_a_body_may_be_as_long_as_a_body() -> None:
+    """Who sends too long a body in chunks, and reads only then, can still read why."""
+    limits = ServerLimits(max_header_bytes=4096, max_body_bytes=4 * FAREWELL_BYTES, body_timeout_s=3)
+    client = MemoryConnection(protocol_class(Kitchen(), limits), site)
+    chunk = b"%x\r\n%b\r\n" % (FAREWELL_BYTES, b"a" * FAREWELL_BYTES)
+    await client.send(CHUNKED.replace(b"/site", b"/v1/completions"), *[chunk] * 8)
+    assert ([413], False) == (statuses(client), client.transport.closing)
+    await client.send(chunk)
+    assert client.transport.aborted
