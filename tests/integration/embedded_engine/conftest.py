@@ -35,7 +35,7 @@ def stop_process() -> Callable[[int], None]:
     return stop
 
 
-_MARK = "HEADRACE_TEST_SESSION"
+_MARK = "ENGINE_TEST_SESSION"
 _PATIENCE_S = 10.0
 """An engine whose last caller broke off waits three seconds for another."""
 
