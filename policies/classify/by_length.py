@@ -18,8 +18,8 @@ _ROUNDING = 1e-9
 class _Answers:
     """The last lengths of one model's answers, and their quantiles.
 
-    Those are reckoned anew with each answer while there are few, with every eighth of a full window: one more answer
-    among many moves them little.
+    Those are reckoned anew with each answer; where some were cut short, which costs a walk over all, with each while
+    there are few and with every eighth of a full window: one more answer among many moves them little.
     """
 
     __slots__ = ("_added", "_cut_short", "_latest", "_sorted", "p50", "p90")
@@ -46,9 +46,11 @@ class _Answers:
         self._cut_short += cut_short
         insort(self._sorted, answer)
         self._added += 1
-        if self._added * _FEW >= len(self._sorted):
+        if not self._cut_short:
+            self.p50, self.p90 = _plain_quantiles(self._sorted)
+        elif self._added * _FEW >= len(self._sorted):
             self._added = 0
-            self.p50, self.p90 = (_quantiles if self._cut_short else _plain_quantiles)(self._sorted)
+            self.p50, self.p90 = _quantiles(self._sorted)
 
 
 @dataclass(frozen=True, kw_only=True)
