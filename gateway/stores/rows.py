@@ -69,6 +69,15 @@ NEWEST_UNIX_S = "SELECT max(received_unix_s) FROM requests"
 INSERT_REQUEST = f"INSERT INTO requests VALUES (?{', ?' * 23})"  # noqa: S608  # only question marks go in
 INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
 
+BLOCK_ROWS = 50
+
+
+def in_blocks(insert: str) -> str:
+    """The statement that puts in ``BLOCK_ROWS`` rows where ``insert`` puts in one."""
+    head, values = insert.split(" VALUES ")
+    return f"{head} VALUES {', '.join([values] * BLOCK_ROWS)}"
+
+
 _OLDEST = "SELECT seq FROM requests WHERE received_unix_s < ?1 ORDER BY received_unix_s, seq LIMIT ?2"
 DELETE_OLD_ATTEMPTS = f"DELETE FROM attempts WHERE request_seq IN ({_OLDEST})"  # noqa: S608  # constants of this page
 DELETE_OLD_REQUESTS = f"DELETE FROM requests WHERE seq IN ({_OLDEST})"  # noqa: S608  # likewise

@@ -4,6 +4,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
@@ -11,6 +12,7 @@ from gateway.seldom import Seldom
 from gateway.stores.ledger_file import LedgerFile
 from gateway.stores.pruning_clock import PruningClock
 from gateway.stores.rows import (
+    BLOCK_ROWS,
     DELETE_OLD_ATTEMPTS,
     DELETE_OLD_REQUESTS,
     INSERT_ATTEMPT,
@@ -19,6 +21,7 @@ from gateway.stores.rows import (
     NEWEST_UNIX_S,
     Rows,
     Value,
+    in_blocks,
 )
 
 BATCH_REQUESTS = 1000
@@ -147,20 +150,31 @@ class SqlWriter:
 
 
 def _insert(connection: sqlite3.Connection, batch: Sequence[Rows]) -> int:
-    """Puts the rows in, all at once or, where one is bad, one by one; how many requests have bad ones.
-
-    At once, the interpreter is taken from the event loop as seldom as can be.
-    """
+    """Puts the rows in, all at once or, where one is bad, one by one; how many requests have bad ones."""
     first_seq = 1 + int(connection.execute(LAST_SEQ).fetchone()[0])
     numbered = tuple(enumerate(batch, first_seq))
     connection.execute("SAVEPOINT batch")
     try:
-        connection.executemany(INSERT_REQUEST, [(seq, *rows.request) for seq, rows in numbered])
-        connection.executemany(INSERT_ATTEMPT, [row for seq, rows in numbered for row in _attempts(seq, rows)])
+        _insert_many(connection, INSERT_REQUEST, [(seq, *rows.request) for seq, rows in numbered])
+        _insert_many(connection, INSERT_ATTEMPT, [row for seq, rows in numbered for row in _attempts(seq, rows)])
     except _BAD_ROW:
         connection.execute("ROLLBACK TO batch")
         return sum(not _insert_one(connection, seq, rows) for seq, rows in numbered)
     return 0
+
+
+def _insert_many(connection: sqlite3.Connection, insert: str, rows: Sequence[tuple[Value, ...]]) -> None:
+    """Puts rows in by blocks, one statement for each.
+
+    With every statement Python's lock goes to and fro between this thread and the event loop's, which would cost more
+    than the writing.
+    """
+    blocks = len(rows) // BLOCK_ROWS
+    statement = in_blocks(insert)
+    for number in range(blocks):
+        block = rows[number * BLOCK_ROWS : (number + 1) * BLOCK_ROWS]
+        connection.execute(statement, tuple(chain.from_iterable(block)))
+    connection.executemany(insert, rows[blocks * BLOCK_ROWS :])
 
 
 def _insert_one(connection: sqlite3.Connection, seq: int, rows: Rows) -> bool:
