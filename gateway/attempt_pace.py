@@ -1,7 +1,5 @@
 """The time of one attempt: how long to wait, for whom, and what it says of the backend."""
 
-import asyncio
-
 from gateway.errors import UpstreamTimeout, UpstreamUnfinished
 from gateway.fleet import Flight
 from gateway.route import Patience
@@ -30,10 +28,11 @@ class AttemptPace:
         self._flight = flight
         self._patience = patience
         self._deadline_s = deadline_s
-        self._now_s = asyncio.get_running_loop().time
+        self.limit = TimeLimit(deadline_s)
+        self._now_s = self.limit.now_s
         now_s = self._now_s()
         wait_s = patience.first_token_s if stream else (deadline_s - now_s) / tries_left
-        self.limit = TimeLimit(min(deadline_s, now_s + wait_s))
+        self.limit.move(min(deadline_s, now_s + wait_s))
         self._whole_s = None if stream else wait_s
 
     def waits_for_client(self, first_token_s: float | None) -> None:

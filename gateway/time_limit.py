@@ -10,15 +10,16 @@ class TimeLimit:
 
     ``asyncio.timeout`` sets its timer anew with each ``reschedule``, which a stream would do twice a chunk. Here a
     limit that moves away only notes so: the timer finds out when it rings, and is set anew once then. Times are on the
-    event loop's clock.
+    event loop's clock, which is ``now_s``.
     """
 
-    __slots__ = ("_armed_s", "_cancelled_before", "_due_s", "_loop", "_task", "_timer", "expired")
+    __slots__ = ("_armed_s", "_cancelled_before", "_due_s", "_loop", "_task", "_timer", "expired", "now_s")
 
     def __init__(self, due_s: float) -> None:
         self.expired = False
         self._due_s = self._armed_s = due_s
         self._loop = asyncio.get_running_loop()
+        self.now_s = self._loop.time
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._cancelled_before = 0
@@ -31,7 +32,7 @@ class TimeLimit:
             self._arm()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(self._loop)
         if self._task is None:
             raise RuntimeError("a time limit guards a task")
         self._cancelled_before = self._task.cancelling()

@@ -40,12 +40,14 @@ class Connection(asyncio.Protocol):
         "_writing_paused",
         "answer",
         "idle_since_s",
+        "loop",
         "lost",
     )
 
     def __init__(self, on_lost: "Callable[[Connection], None]") -> None:
         self.answer = AnswerReader()
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.loop = asyncio.get_running_loop()  # asked for once: each time costs a system call
+        self.lost: asyncio.Future[None] = self.loop.create_future()
         self.idle_since_s = 0.0
         self._on_lost = on_lost
         self._open = self._asked = False
@@ -213,7 +215,7 @@ class Connection(asyncio.Protocol):
     async def _news(self) -> None:
         if self._waiter is not None:
             raise RuntimeError("an answer is read by one at a time")
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self.loop.create_future()
         try:
             await self._waiter
         finally:

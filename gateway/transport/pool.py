@@ -73,10 +73,10 @@ class Pool:
 
     def take(self) -> Connection | None:
         """The connection that was used last, or none if no idle one is alive."""
-        youngest_s = asyncio.get_running_loop().time() - self._keep_alive_s
         while self._idle:
             connection = self._idle.pop()
-            if connection.idle_since_s > youngest_s and connection.is_alive():
+            idle_s = connection.loop.time() - connection.idle_since_s
+            if idle_s < self._keep_alive_s and connection.is_alive():
                 return connection
             connection.abort()
         return None
@@ -107,7 +107,7 @@ class Pool:
         """Keeps the connection for the next request, or closes it at once where none can follow."""
         if not connection.finish():
             return
-        connection.idle_since_s = asyncio.get_running_loop().time()
+        connection.idle_since_s = connection.loop.time()
         self._idle.append(connection)
         if self._sweep is None:
             self._look_again()
