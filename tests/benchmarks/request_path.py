@@ -260,7 +260,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What the gateway's own code costs a request.")
     parser.add_argument("scripts", nargs="*", default=list(SCRIPTS), help=f"some of {', '.join(SCRIPTS)}")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--functions", type=int, default=0, help="list so many functions")
+    parser.add_argument("--functions", type=int, default=0, help="list so many functions, such as 40")
     options = parser.parse_args()
     rows = []
     for key in options.scripts:
