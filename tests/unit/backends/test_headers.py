@@ -72,8 +72,10 @@ def test_a_key_in_the_place_of_a_variables_name_is_refused_and_not_repeated(key:
 
 @pytest.mark.parametrize("name", ["GROQ_API_KEY", "KEY2", "_KEY", "team_a_key"])
 def test_names_of_variables_are_taken(name: str) -> None:
-    """Capitals as usual, or small letters with underscores."""
+    """Capitals as usual, or small letters with underscores; what they hold is what goes up."""
     check_headers({"x-pool": {"env": name}}, api_key_env=name)
+    headers, secrets = resolve_headers({"x-pool": {"env": name}}, api_key_env=name, secret={name: "value"}.get)
+    assert ("value", "Bearer value", {"value"}) == (headers["x-pool"], headers["authorization"], secrets)
 
 
 def test_the_variables_are_those_that_are_read() -> None:
