@@ -11,11 +11,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from embedded_engine.turns import CallPiece, ChatMessage, PastCall, Reasoning, Tool
+
 __all__ = [
     "MAX_CHOICES",
     "MAX_STOP_BYTES",
     "MAX_STOP_STRINGS",
     "Accepted",
+    "CallPiece",
     "Cancel",
     "ChatMessage",
     "Check",
@@ -27,25 +30,20 @@ __all__ = [
     "FromEngine",
     "Generate",
     "Leave",
+    "PastCall",
     "Ping",
     "Ready",
+    "Reasoning",
     "SelfTest",
     "StartFailed",
     "Text",
     "ToEngine",
+    "Tool",
 ]
 
 MAX_STOP_STRINGS = 64
 MAX_STOP_BYTES = 1024
 MAX_CHOICES = 64
-
-
-class ChatMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One turn of a conversation. `content` and `name` are the client's words and never become control tokens."""
-
-    role: str
-    content: str
-    name: str | None = None
 
 
 class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
@@ -64,6 +62,12 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
         seed: Equal seeds give equal answers; None: a fresh one.
         stop: Generation ends before any of these strings; they are never shown.
         n: How many choices to draw from one prompt.
+        tools: What the model may call, with `messages`.
+        tool_choice: "auto", "none", "required" (one or more), or "function" for `tool_name`.
+        tool_name: The only function that may be called, and must be.
+        parallel_tool_calls: Whether one answer may hold several calls.
+        reasoning: How to think.
+        template_arguments: Further variables for the chat template, as the JSON text of an object.
     """
 
     id: int = 0
@@ -78,6 +82,12 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     seed: int | None = None
     stop: tuple[str, ...] = ()
     n: int = 1
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Literal["auto", "none", "required", "function"] = "auto"
+    tool_name: str = ""
+    parallel_tool_calls: bool = True
+    reasoning: Reasoning = Reasoning()
+    template_arguments: str = ""
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag=True):
@@ -177,30 +187,34 @@ class Accepted(Struct, frozen=True, kw_only=True, tag=True):
     prompt_tokens: int
 
 
-class Text(Struct, frozen=True, kw_only=True, tag=True):
-    """More text of one choice.
+class Text(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """More of one choice.
 
-    Whole characters, no part of a stop string. `tokens` new tokens were spent since the last one.
+    Whole characters, no part of a stop string. `tokens` new tokens were spent since the last one. `reasoning` is what
+    the model thinks and `calls` what it calls; neither is in `text`.
     """
 
     id: int
     choice: int
     text: str
     tokens: int
+    reasoning: str = ""
+    calls: tuple[CallPiece, ...] = ()
 
 
-class Done(Struct, frozen=True, kw_only=True, tag=True):
+class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     """One choice is over.
 
-    `reason` is "stop" (the model ended, or a stop string matched) or "length" (`max_tokens`, or the context is full).
-    `completion_tokens` counts every token drawn for the choice, those of a matched stop string included, an
-    end-of-generation token excluded.
+    `reason` is "stop" (the model ended, or a stop string matched), "length" (`max_tokens`, or the context is full) or
+    "tool_calls" (it ended, and calls something). `completion_tokens` counts every token drawn for the choice, those of
+    a matched stop string included, an end-of-generation token excluded; `reasoning_tokens` of them were thinking.
     """
 
     id: int
     choice: int
-    reason: Literal["stop", "length"]
+    reason: Literal["stop", "length", "tool_calls"]
     completion_tokens: int
+    reasoning_tokens: int = 0
 
 
 class Failed(Struct, frozen=True, kw_only=True, tag=True):
