@@ -18,7 +18,7 @@ from embedded_engine.messages import (
     Generate,
 )
 from embedded_engine.prompt import PromptReader
-from embedded_engine.sampler import Sampling
+from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Intake", "Limits", "Prepared"]

@@ -10,7 +10,6 @@ drew.
 """
 
 import struct
-from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from embedded_engine.errors import BadNumerics
 from embedded_engine.kernels.port import Logits
+from embedded_engine.sampling.parameters import Sampling
 
 __all__ = ["Sampling", "draw", "uniform"]
 
@@ -30,17 +30,6 @@ _FIRST_LOOK = 256
 
 They nearly always hold enough, and sorting 49k takes milliseconds.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """How tokens are drawn; the fields are those of `messages.Generate`, with the seed settled."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    seed: int
 
 
 def draw(logits: Logits, sampling: Sampling, *, choice: int, position: int) -> int:
