@@ -14,7 +14,7 @@ from gateway.transport.client import open_connections
 from gateway.types import Arrival, Call, ChatRequest, Finish, Operation, TraceContext
 from gateway.wire.format import Format, StreamView, WholeView
 
-pytest_plugins = ["tests.factories", "tests.exchanges", "tests.fleets", "tests.gateways", "tests.loopback"]
+pytest_plugins = ["tests.factories", "tests.exchanges", "tests.fleets", "tests.gateways", "tests.loopback", "tests.redis_servers"]
 
 TRACE = TraceContext(trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331")
 
