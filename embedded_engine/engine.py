@@ -12,8 +12,9 @@ A request that fails, by its own numbers or together with the batch it was in, n
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
+from embedded_engine.choice import Choice, Running
+from embedded_engine.emission import Emission
 from embedded_engine.errors import DecodeFailed, ModelNotFound, RequestError
 from embedded_engine.intake import Intake, Limits, Prepared
 from embedded_engine.kernels.choose import load_kernels
@@ -21,9 +22,12 @@ from embedded_engine.kernels.port import ContextShape, DecodeError, Kernels
 from embedded_engine.kernels.self_test import open_tested_context
 from embedded_engine.messages import Accepted, CountTokens, Done, Failed, Generate, Ready, Text
 from embedded_engine.prompt import PromptReader
-from embedded_engine.sampler import draw
-from embedded_engine.scheduler import Choice, Planned, Running, Scheduler
+from embedded_engine.sampling.chooser import Chooser
+from embedded_engine.scheduler import Planned, Scheduler
 from embedded_engine.settings import DEFAULT_CONTEXT_TOKENS, EngineSettings, default_threads
+from embedded_engine.speculation.speculator import Speculator
+from embedded_engine.speculation.verification import walk
+from embedded_engine.stops import StopStrings
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Engine"]
@@ -68,7 +72,10 @@ class Engine:
             kv_tokens=kv_tokens,
             step_tokens=settings.step_tokens,
             queue_limit=settings.queue_limit,
+            begin=self._begin,
         )
+        self._speculator = Speculator()
+        self._emission = Emission(self._vocabulary)
         self.steps = 0
         self.drawn_tokens = 0
         self.prefilled_tokens = 0
@@ -145,19 +152,43 @@ class Engine:
         """
         self._scheduler.drop_queued(number)
         if running := self._scheduler.running.get(number):
-            self._release(running)
+            running.abandon()
+            self._free_what_is_over(running)
 
     def step(self) -> list[Text | Done | Failed]:
-        """Schedule, run, emit, release: one decode call, and what came of it."""
-        planned = self._scheduler.plan()
-        events = self._run(planned) or list(self._emit(planned))
-        for running in [running for running in self._scheduler.running.values() if running.over]:
-            self._release(running)
+        """Schedule, run, verify, emit, release: one decode call, and what came of it."""
+        planned = self._scheduler.plan(self._plan_drafts)
+        events = self._run(planned) or [event for item in planned for event in self._verify(item)]
+        self._release_what_is_over()
         return events
 
     def close(self) -> None:
         """Free the model."""
         self._kernels.close()
+
+    def _begin(self, request: Prepared) -> Running:
+        running = Running(request=request)
+        running.choices += [
+            Choice(
+                running=running,
+                index=index,
+                chooser=Chooser(request.sampling, choice=index, prompt=request.prompt),
+                draft=self._speculator.begin(request.prompt, scope=""),
+                tokens=list(request.prompt),
+                stops=StopStrings(request.stop),
+            )
+            for index in range(request.n)
+        ]
+        return running
+
+    def _plan_drafts(self, choices: Sequence[Choice], room_rows: int) -> list[tuple[int, ...]]:
+        planned = self._speculator.plan(
+            [choice.draft for choice in choices],
+            forced=[choice.chooser.forced() for choice in choices],
+            room_rows=room_rows,
+        )
+        # A choice's last token needs no cell, so what is drafted beyond it would be computed for nothing.
+        return [drafted[: choice.room_tokens - 1] for choice, drafted in zip(choices, planned, strict=True)]
 
     def _run(self, planned: Sequence[Planned]) -> list[Text | Done | Failed]:
         """Decode the rows; the failures of all requests in the batch if the kernels fail."""
@@ -165,87 +196,74 @@ class Engine:
             return []
         self.steps += 1
         try:
-            self._kernels.decode([item.row for item in planned])
+            self._kernels.decode([row for item in planned for row in item.rows])
         except DecodeError as error:
-            _logger.exception("a batch of %d rows failed", len(planned))
-            failed = {item.running.request.id: item.running for item in planned}
-            return [self._fail(running, DecodeFailed(str(error))) for running in failed.values()]
+            _logger.exception("a batch for %d choices failed", len(planned))
+            failed = {item.choice.running.request.id: item.choice.running for item in planned}
+            return [_fail(running, DecodeFailed(str(error))) for running in failed.values()]
         for item in planned:
-            if item.choice is None:
-                item.running.prefilled_tokens += 1
-                self.prefilled_tokens += 1
+            if not item.choice.running.prompt_is_read:
+                self.prefilled_tokens += len(item.rows)
+            item.choice.computed += len(item.rows)
         return []
 
-    def _emit(self, planned: Sequence[Planned]) -> Iterator[Text | Done | Failed]:
-        """Draw a token for each row that has logits, and say what it adds to its text."""
-        for index, item in enumerate(planned):
-            if not item.row.wants_logits or item.running.over:
-                continue
-            try:
-                choices = [item.choice] if item.choice else self._share_prompt(item.running)
-                for choice in choices:
-                    yield from self._extend(item.running, choice, row=index)
-            except RequestError as error:
-                yield self._fail(item.running, error)
-            except Exception as error:  # one request's trouble is not the others'
-                _logger.exception("request %d failed", item.running.request.id)
-                yield self._fail(item.running, RequestError(f"the engine failed on this request: {error}"))
+    def _verify(self, planned: Planned) -> Iterator[Text | Done | Failed]:
+        """Draw from the rows that have logits, and say what the tokens add to the texts."""
+        choice, running = planned.choice, planned.choice.running
+        if planned.first_logits is None or running.over:
+            return
+        try:
+            for reader in [choice] if running.prompt_is_read else self._share_prompt(running):
+                yield from self._extend(reader, planned.drafted, planned.first_logits)
+        except RequestError as error:
+            yield _fail(running, error)
+        except Exception as error:  # one request's trouble is not the others'
+            _logger.exception("request %d failed", running.request.id)
+            yield _fail(running, RequestError(f"the engine failed on this request: {error}"))
 
     def _share_prompt(self, running: Running) -> list[Choice]:
         """The prompt is decoded, in the first choice's slot: let the others have it too."""
         first, *others = running.choices
+        running.prompt_is_read = True
         for choice in others:
             if first.slot is not None and choice.slot is not None:
-                self._kernels.copy(first.slot, choice.slot)
+                self._kernels.share(first.slot, choice.slot, first.computed)
+                choice.computed = first.computed
         return running.choices
 
-    def _extend(self, running: Running, choice: Choice, *, row: int) -> Iterator[Text | Done]:
-        request = running.request
-        token = draw(self._kernels.logits(row), request.sampling, choice=choice.index, position=choice.drawn_tokens)
-        if token in self._vocabulary.ends:
-            yield from self._end(running, choice, "stop", choice.stops.flush())
-            return
-        self.drawn_tokens += 1
-        choice.drawn_tokens += 1
-        choice.unreported_tokens += 1
-        choice.next_token = token
-        text = choice.stops.feed(choice.characters.feed(self._vocabulary.pieces[token]))
-        if choice.stops.matched is not None:
-            yield from self._end(running, choice, "stop", text)
-        elif choice.drawn_tokens >= request.max_tokens:
-            yield from self._end(running, choice, "length", text + choice.stops.flush())
-        elif text:
-            yield _text(request.id, choice, text)
+    def _extend(self, choice: Choice, drafted: tuple[int, ...], first_row: int) -> Iterator[Text | Done]:
+        """Emit the tokens that the rows have shown, and drop the cells of drafts that were wrong."""
+        before = len(choice.tokens)
+        probabilities = []
+        for drawn, probability in walk(choice.chooser, lambda row: self._kernels.logits(first_row + row), drafted):
+            if probability is not None:
+                probabilities.append(probability)
+            yield from self._emission.take(choice, drawn)
+            if choice.over:
+                break
+        emitted = choice.tokens[before:]
+        self.drawn_tokens += len(emitted)
+        self._speculator.learn(choice.draft, drafted=drafted, emitted=emitted, probabilities=probabilities)
+        if choice.slot is not None and choice.computed >= len(choice.tokens):
+            choice.computed = len(choice.tokens) - 1
+            self._kernels.remove(choice.slot, choice.computed)
 
-    def _end(
-        self, running: Running, choice: Choice, reason: Literal["stop", "length"], text: str
-    ) -> Iterator[Text | Done]:
-        """The choice's last events; its slot is free from here on."""
-        number = running.request.id
-        self._free(choice)
-        if text:
-            yield _text(number, choice, text)
-        yield Done(id=number, choice=choice.index, reason=reason, completion_tokens=choice.drawn_tokens)
+    def _release_what_is_over(self) -> None:
+        for running in tuple(self._scheduler.running.values()):
+            self._free_what_is_over(running)
 
-    def _fail(self, running: Running, error: RequestError) -> Failed:
+    def _free_what_is_over(self, running: Running) -> None:
         for choice in running.choices:
-            self._free(choice)
-        return Failed(id=running.request.id, code=error.code, message=str(error), param=error.param)
-
-    def _release(self, running: Running) -> None:
-        for choice in running.choices:
-            self._free(choice)
-        self._scheduler.forget(running)
-
-    def _free(self, choice: Choice) -> None:
-        slot = self._scheduler.free(choice)
-        if slot is not None:
-            self._kernels.remove(slot)
+            if choice.over and (slot := self._scheduler.free(choice)) is not None:
+                self._speculator.end(choice.draft)
+                self._kernels.remove(slot)
+        if running.over:
+            self._scheduler.forget(running)
 
 
-def _text(number: int, choice: Choice, text: str) -> Text:
-    tokens, choice.unreported_tokens = choice.unreported_tokens, 0
-    return Text(id=number, choice=choice.index, text=text, tokens=tokens)
+def _fail(running: Running, error: RequestError) -> Failed:
+    running.abandon()
+    return Failed(id=running.request.id, code=error.code, message=str(error), param=error.param)
 
 
 def _shape(settings: EngineSettings, kv_tokens: int) -> ContextShape:

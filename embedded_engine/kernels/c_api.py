@@ -105,12 +105,12 @@ class CKernels(ABC):
         """Move the used cells together after a batch found no place; False where the library cannot."""
 
     @abstractmethod
-    def remove(self, sequence: int) -> None:
+    def remove(self, sequence: int, start: int = 0) -> None:
         """See `Kernels.remove`."""
 
     @abstractmethod
-    def copy(self, source: int, target: int) -> None:
-        """See `Kernels.copy`."""
+    def share(self, source: int, target: int, tokens: int) -> None:
+        """See `Kernels.share`."""
 
     @abstractmethod
     def is_end(self, token: int) -> bool:

@@ -68,13 +68,13 @@ class IkLlamaKernels(CKernels):
         """See `Kernels.is_control`."""
         return bool(self._library.llama_token_get_attr(self._model, token) & NOT_TEXT)
 
-    def remove(self, sequence: int) -> None:
+    def remove(self, sequence: int, start: int = 0) -> None:
         """See `Kernels.remove`."""
-        self._library.llama_kv_cache_seq_rm(self._context, sequence, -1, -1)
+        self._library.llama_kv_cache_seq_rm(self._context, sequence, start, -1)
 
-    def copy(self, source: int, target: int) -> None:
-        """See `Kernels.copy`."""
-        self._library.llama_kv_cache_seq_cp(self._context, source, target, -1, -1)
+    def share(self, source: int, target: int, tokens: int) -> None:
+        """See `Kernels.share`."""
+        self._library.llama_kv_cache_seq_cp(self._context, source, target, 0, tokens)
 
     def _new_context(self, shape: ContextShape) -> int | None:
         params = self._api.llama_context_default_params()

@@ -141,13 +141,13 @@ class LlamaCppKernels(CKernels):
         """See `Kernels.is_control`."""
         return bool(self._library.llama_vocab_get_attr(self._vocabulary, token) & NOT_TEXT)
 
-    def remove(self, sequence: int) -> None:
+    def remove(self, sequence: int, start: int = 0) -> None:
         """See `Kernels.remove`."""
-        self._library.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        self._library.llama_memory_seq_rm(self._memory, sequence, start, -1)
 
-    def copy(self, source: int, target: int) -> None:
-        """See `Kernels.copy`."""
-        self._library.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+    def share(self, source: int, target: int, tokens: int) -> None:
+        """See `Kernels.share`."""
+        self._library.llama_memory_seq_cp(self._memory, source, target, 0, tokens)
 
     def _new_context(self, shape: ContextShape) -> int | None:
         params = self._library.llama_context_default_params()

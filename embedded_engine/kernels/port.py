@@ -132,8 +132,8 @@ class Kernels(Protocol):
         A view into the library's memory: valid until the next `decode`, never to be written to.
         """
 
-    def remove(self, sequence: int) -> None:
-        """Forget all cells of a sequence."""
+    def remove(self, sequence: int, start: int = 0) -> None:
+        """Forget a sequence's cells from position `start` on; those that another sequence shares stay for it."""
 
-    def copy(self, source: int, target: int) -> None:
-        """Let the empty sequence `target` share all cells of `source`; the two go their own ways from there."""
+    def share(self, source: int, target: int, tokens: int) -> None:
+        """Let the empty sequence `target` share the first `tokens` cells of `source`; no cell is copied or used up."""

@@ -76,7 +76,7 @@ def test_a_copied_sequence_goes_its_own_way(kernels: Kernels) -> None:
     """The copy knows the prompt, and what is added to it leaves the original alone."""
     tokens = _tokens(kernels, "The capital of France is")
     kernels.decode(_rows(0, tokens[:-1]))
-    kernels.copy(0, 3)
+    kernels.share(0, 3, len(tokens) - 1)
     kernels.decode(_rows(3, _tokens(kernels, " not in doubt: the city of London is"), len(tokens) - 1))
     kernels.decode(_rows(0, tokens[-1:], len(tokens) - 1))
     assert b" Paris" == kernels.piece(int(np.argmax(kernels.logits(0))))

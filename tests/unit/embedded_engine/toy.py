@@ -115,14 +115,15 @@ class ToyKernels:
         """See `Kernels.logits`."""
         return self._logits[row]
 
-    def remove(self, sequence: int) -> None:
+    def remove(self, sequence: int, start: int = 0) -> None:
         """See `Kernels.remove`."""
-        self.cells[sequence] = []
+        del self.cells[sequence][start:]
 
-    def copy(self, source: int, target: int) -> None:
-        """See `Kernels.copy`."""
+    def share(self, source: int, target: int, tokens: int) -> None:
+        """See `Kernels.share`."""
         assert self.cells[target] == []
-        self.cells[target] = list(self.cells[source])
+        assert len(self.cells[source]) >= tokens
+        self.cells[target] = self.cells[source][:tokens]
 
     def _compute(self, history: tuple[int, ...], sequence: int, rows: int) -> Logits:
         key = zlib.crc32(np.array(history, np.int32).tobytes())

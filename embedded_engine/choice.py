@@ -1,0 +1,79 @@
+"""A request in the making, and each of its answers."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from embedded_engine.characters import Characters
+from embedded_engine.intake import Prepared
+from embedded_engine.sampling.chooser import Chooser
+from embedded_engine.speculation.speculator import Draft
+from embedded_engine.stops import StopStrings
+
+__all__ = ["Choice", "EndReason", "Running"]
+
+EndReason = Literal["stop", "length"]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Choice:
+    """One answer in the making.
+
+    Attributes:
+        running: The request it answers.
+        index: Its number within the request.
+        chooser: Draws its tokens.
+        draft: What is drafted for it.
+        tokens: The prompt and what was emitted.
+        slot: The sequence that holds its cells; None when it has none.
+        computed: So many of `tokens` have their cells there.
+        over: Whether nothing more comes.
+        characters: Its bytes on their way to characters.
+        stops: Its characters on their way to the client.
+        unreported_tokens: Emitted since the last text went out.
+    """
+
+    running: "Running"
+    index: int
+    chooser: Chooser
+    draft: Draft
+    tokens: list[int]
+    slot: int | None = None
+    computed: int = 0
+    over: bool = False
+    characters: Characters = field(default_factory=Characters)
+    stops: StopStrings
+    unreported_tokens: int = 0
+
+    @property
+    def emitted_tokens(self) -> int:
+        """An end token excluded."""
+        return len(self.tokens) - len(self.running.request.prompt)
+
+    @property
+    def room_tokens(self) -> int:
+        """How many it may still emit."""
+        return self.running.request.max_tokens - self.emitted_tokens
+
+    @property
+    def decodes(self) -> bool:
+        """Whether its next row makes a new token, all before it being computed."""
+        return self.running.prompt_is_read and not self.over and self.computed == len(self.tokens) - 1
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Running:
+    """An admitted request. Its first choice reads the prompt for all of them."""
+
+    request: Prepared
+    choices: list[Choice] = field(default_factory=list)
+    prompt_is_read: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether every choice is."""
+        return all(choice.over for choice in self.choices)
+
+    def abandon(self) -> None:
+        """Nothing more comes of it."""
+        for choice in self.choices:
+            choice.over = True
