@@ -15,13 +15,14 @@ class Likelihood(Struct, frozen=True, array_like=True):
         token: Its number.
         text: What it reads like: U+FFFD where it holds a part of a character, a control token's name.
         piece: The bytes that it adds to a text; None for a control token, which adds none.
-        logprob: Its natural log-probability in the model's own distribution, at least `LOWEST_LOGPROB`.
+        logprob: Its natural log-probability in the model's own distribution, at least `LOWEST_LOGPROB`; None for the
+            first token of a prompt, before which there is nothing.
     """
 
     token: int
     text: str
     piece: bytes | None
-    logprob: float
+    logprob: float | None
 
 
 class TokenLogprob(Struct, frozen=True, array_like=True):

@@ -11,12 +11,17 @@ from typing import Literal
 
 from msgspec import Struct
 
+from embedded_engine.condition import Facts, Ready, SelfTest, StartFailed
+from embedded_engine.likelihoods import Likelihood, TokenLogprob
 from embedded_engine.turns import CallPiece, ChatMessage, PastCall, Reasoning, Tool
 
 __all__ = [
+    "MAX_BIASED_TOKENS",
     "MAX_CHOICES",
+    "MAX_LOGPROBS",
     "MAX_STOP_BYTES",
     "MAX_STOP_STRINGS",
+    "MAX_TEXTS",
     "Accepted",
     "CallPiece",
     "Cancel",
@@ -25,11 +30,16 @@ __all__ = [
     "CountTokens",
     "Counted",
     "Done",
+    "Echo",
+    "Embed",
+    "Embedded",
     "Facts",
     "Failed",
     "FromEngine",
     "Generate",
+    "GrammarText",
     "Leave",
+    "Likelihood",
     "PastCall",
     "Ping",
     "Ready",
@@ -38,12 +48,34 @@ __all__ = [
     "StartFailed",
     "Text",
     "ToEngine",
+    "TokenLogprob",
     "Tool",
 ]
 
 MAX_STOP_STRINGS = 64
 MAX_STOP_BYTES = 1024
 MAX_CHOICES = 64
+MAX_BIASED_TOKENS = 1024
+MAX_LOGPROBS = 20
+MAX_TEXTS = 2048
+
+
+class GrammarText(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an answer must look like.
+
+    Attributes:
+        kind: "json_object": any JSON object. "json_schema": JSON that a schema allows. "regex": a text that matches a
+            regular expression from end to end. "choice": one of some texts. "lark": a grammar in Lark's notation, as
+            llguidance reads it.
+        text: The schema, the expression, the choices (a JSON array of texts) or the grammar; of "json_object" nothing.
+        strict: Whether a keyword of a schema that cannot be kept is refused; else it is passed over.
+        param: The field that a refusal names.
+    """
+
+    kind: Literal["json_object", "json_schema", "regex", "choice", "lark"]
+    text: str = ""
+    strict: bool = True
+    param: str = "response_format"
 
 
 class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
@@ -54,12 +86,22 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
         messages: A conversation, rendered with the model file's own chat template.
         text: A raw prompt; control-token text in it stays text.
         token_ids: A prompt in the model's own tokens, control tokens allowed.
-        max_tokens: At most so many new tokens for each choice; None: whatever room the context has left.
+        max_tokens: At most so many new tokens for each choice; None: whatever room the context has left. 0 only with
+            `echo`.
         temperature: 0 takes the likeliest token; 1 samples from the model as it is.
         top_k: Keep the k likeliest tokens; 0 keeps all.
         top_p: Keep the smallest set of likeliest tokens that holds this much probability.
         min_p: Keep tokens at least this fraction as likely as the likeliest.
         seed: Equal seeds give equal answers; None: a fresh one.
+        repetition_penalty: Over 1 makes tokens of prompt and answer less likely; 1 leaves them alone.
+        presence_penalty: Taken from the logits of tokens that the answer has.
+        frequency_penalty: The same, times how often.
+        logit_bias: Added to the logits of these tokens.
+        min_tokens: The model may not end its turn before so many.
+        ignore_eos: It may not end it at all, and goes on to `max_tokens`.
+        grammar: What the answer must look like; None: whatever the model says.
+        logprobs: Tell each token's log-probability, and those of so many of the likeliest; None: don't.
+        echo: Tell the prompt too, in `Echo`, with log-probabilities where `logprobs` asks for them.
         stop: Generation ends before any of these strings; they are never shown.
         n: How many choices to draw from one prompt.
         tools: What the model may call, with `messages`.
@@ -80,6 +122,15 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     top_p: float = 1.0
     min_p: float = 0.0
     seed: int | None = None
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    grammar: GrammarText | None = None
+    logprobs: int | None = None
+    echo: bool = False
     stop: tuple[str, ...] = ()
     n: int = 1
     tools: tuple[Tool, ...] = ()
@@ -115,69 +166,22 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     request: Generate
 
 
+class Embed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """A vector for each text; exactly one of `texts` and `token_ids` is given. Answered by `Embedded` or `Failed`.
+
+    Attributes:
+        id: The caller's number for this request; `EngineProcess.embed` assigns it.
+        texts: Raw texts; control-token text in them stays text.
+        token_ids: Texts in the model's own tokens.
+    """
+
+    id: int = 0
+    texts: tuple[str, ...] | None = None
+    token_ids: tuple[tuple[int, ...], ...] | None = None
+
+
 class Ping(Struct, frozen=True, kw_only=True, tag=True):
     """Does the loop that makes the steps still come round? Answered by `Facts`, which a busy engine sends anyway."""
-
-
-class SelfTest(Struct, frozen=True, kw_only=True):
-    """What the kernels said about themselves at load.
-
-    Attributes:
-        rows: Rows of the batch that was compared with the same rows decoded alone.
-        max_logit_error: The largest absolute difference of any logit.
-        argmax_flips: At how many of the rows the likeliest token differed.
-        micro_batch_rows: The micro-batch that passed; 31 where larger ones gave wrong logits.
-        prefill_tokens_per_s: Prompt tokens per second in one batch.
-        decode_s_per_token: Seconds for one token of one sequence.
-    """
-
-    rows: int
-    max_logit_error: float
-    argmax_flips: int
-    micro_batch_rows: int
-    prefill_tokens_per_s: float
-    decode_s_per_token: float
-
-
-class Ready(Struct, frozen=True, kw_only=True, tag=True):
-    """The model is loaded and answers.
-
-    Attributes:
-        model: The name it was asked for by, or the file's name.
-        path: The GGUF file.
-        sha256: Its digest where the model cache knows it, else None.
-        quantisation: As the file says, for example "Q8_0".
-        description: The kernels' own words for the model.
-        kernels: "ik_llama" or "llama_cpp".
-        context_tokens: Prompt and answer of one choice share this many tokens.
-        kv_tokens: All running choices share this many cells.
-        slots: So many choices run at once.
-        queue_limit: So many requests wait before `queue_full` is answered.
-        vocabulary_tokens: Size of the vocabulary.
-        has_chat_template: Whether `messages` can be rendered.
-        self_test: Numerics and speed, measured at load.
-    """
-
-    model: str
-    path: str
-    sha256: str | None
-    quantisation: str
-    description: str
-    kernels: str
-    context_tokens: int
-    kv_tokens: int
-    slots: int
-    queue_limit: int
-    vocabulary_tokens: int
-    has_chat_template: bool
-    self_test: SelfTest
-
-
-class StartFailed(Struct, frozen=True, kw_only=True, tag=True):
-    """The engine cannot start and exits: `code` is "model_not_found", "kernels_missing" or "load_failed"."""
-
-    code: str
-    message: str
 
 
 class Accepted(Struct, frozen=True, kw_only=True, tag=True):
@@ -187,11 +191,24 @@ class Accepted(Struct, frozen=True, kw_only=True, tag=True):
     prompt_tokens: int
 
 
+class Echo(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """More of the prompt, in order, in whole characters: all of it before the first `Text`, once for all choices.
+
+    `logprobs`, where asked for, has an entry for each of the tokens that were read since the last `Echo`; that of the
+    prompt's first token has no likelihood, as nothing precedes it.
+    """
+
+    id: int
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
 class Text(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     """More of one choice.
 
     Whole characters, no part of a stop string. `tokens` new tokens were spent since the last one. `reasoning` is what
-    the model thinks and `calls` what it calls; neither is in `text`.
+    the model thinks and `calls` what it calls; neither is in `text`. `logprobs`, where asked for, are those of the
+    tokens whose text is shown; they end where a stop string begins.
     """
 
     id: int
@@ -200,6 +217,7 @@ class Text(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     tokens: int
     reasoning: str = ""
     calls: tuple[CallPiece, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
@@ -238,24 +256,18 @@ class Counted(Struct, frozen=True, kw_only=True, tag=True):
     prompt_tokens: int
 
 
-class Facts(Struct, frozen=True, kw_only=True, tag=True):
-    """How busy the engine is; sent a few times a second while it is, when it falls idle, and when it is asked.
+class Embedded(Struct, frozen=True, kw_only=True, tag=True):
+    """The answer to `Embed`.
 
     Attributes:
-        queued: Requests waiting for a slot.
-        running: Choices holding one.
-        free_kv_tokens: Cells of the context memory not promised to anybody.
-        steps: Steps done since the start; a busy engine whose number stands still is stuck.
-        tokens_per_s: New tokens per second over the last reporting interval.
-        prefill_tokens_per_s: Prompt tokens per second over the same.
+        id: The request's number.
+        vectors: One a text, in order: 32-bit little-endian floats of length 1.
+        prompt_tokens: Of all texts together.
     """
 
-    queued: int
-    running: int
-    free_kv_tokens: int
-    steps: int
-    tokens_per_s: float
-    prefill_tokens_per_s: float
+    id: int
+    vectors: tuple[bytes, ...]
+    prompt_tokens: int
 
 
 ToEngine = Generate | Cancel | CountTokens | Check | Ping | Leave
