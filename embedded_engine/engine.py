@@ -20,12 +20,13 @@ from embedded_engine.intake import Intake, Limits, Prepared
 from embedded_engine.kernels.choose import load_kernels
 from embedded_engine.kernels.port import ContextShape, DecodeError, Kernels
 from embedded_engine.kernels.self_test import open_tested_context
-from embedded_engine.messages import Accepted, CountTokens, Done, Failed, Generate, Ready, Text
+from embedded_engine.messages import Accepted, CountTokens, Done, Failed, Generate, Ready, SelfTest, Text
 from embedded_engine.prompt import PromptReader
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.scheduler import Planned, Scheduler
 from embedded_engine.settings import DEFAULT_CONTEXT_TOKENS, EngineSettings, default_threads
-from embedded_engine.speculation.speculator import Speculator
+from embedded_engine.speculation.costs import StepCosts
+from embedded_engine.speculation.speculator import SpeculationOptions, Speculator
 from embedded_engine.speculation.verification import walk
 from embedded_engine.stops import StopStrings
 from embedded_engine.vocabulary import Vocabulary
@@ -74,7 +75,8 @@ class Engine:
             queue_limit=settings.queue_limit,
             begin=self._begin,
         )
-        self._speculator = Speculator()
+        self._speculates = settings.speculation
+        self._speculator = Speculator(_costs(self_test), end_tokens=self._vocabulary.ends)
         self._emission = Emission(self._vocabulary)
         self.steps = 0
         self.drawn_tokens = 0
@@ -168,12 +170,13 @@ class Engine:
 
     def _begin(self, request: Prepared) -> Running:
         running = Running(request=request)
+        options = SpeculationOptions(enabled=self._speculates, temperature=request.sampling.temperature)
         running.choices += [
             Choice(
                 running=running,
                 index=index,
                 chooser=Chooser(request.sampling, choice=index, prompt=request.prompt),
-                draft=self._speculator.begin(request.prompt, scope=""),
+                draft=self._speculator.begin(request.prompt, scope="", options=options),
                 tokens=list(request.prompt),
                 stops=StopStrings(request.stop),
             )
@@ -182,13 +185,13 @@ class Engine:
         return running
 
     def _plan_drafts(self, choices: Sequence[Choice], room_rows: int) -> list[tuple[int, ...]]:
-        planned = self._speculator.plan(
+        # A choice's last token needs no cell: what is drafted beyond it would be computed for nothing.
+        return self._speculator.plan(
             [choice.draft for choice in choices],
             forced=[choice.chooser.forced() for choice in choices],
+            most=[choice.room_tokens - 1 for choice in choices],
             room_rows=room_rows,
         )
-        # A choice's last token needs no cell, so what is drafted beyond it would be computed for nothing.
-        return [drafted[: choice.room_tokens - 1] for choice, drafted in zip(choices, planned, strict=True)]
 
     def _run(self, planned: Sequence[Planned]) -> list[Text | Done | Failed]:
         """Decode the rows; the failures of all requests in the batch if the kernels fail."""
@@ -264,6 +267,11 @@ class Engine:
 def _fail(running: Running, error: RequestError) -> Failed:
     running.abandon()
     return Failed(id=running.request.id, code=error.code, message=str(error), param=error.param)
+
+
+def _costs(self_test: SelfTest) -> StepCosts:
+    prefill_s = self_test.rows / self_test.prefill_tokens_per_s
+    return StepCosts({1: self_test.decode_s_per_token, self_test.rows: prefill_s})
 
 
 def _shape(settings: EngineSettings, kv_tokens: int) -> ContextShape:

@@ -31,6 +31,8 @@ class EngineSettings:
             if it were alone; more are some 15 % faster on prompts, and no longer the same to the last bit.
         queue_limit: How many requests may wait for a slot.
         kernels: "ik_llama", "llama_cpp", or empty for the first that is installed.
+        speculation: Whether tokens are drafted and verified together, which changes how fast an answer comes and
+            nothing in it. A request may say no for itself.
     """
 
     model_path: str
@@ -44,6 +46,7 @@ class EngineSettings:
     micro_batch_rows: int = 31
     queue_limit: int = 64
     kernels: str = ""
+    speculation: bool = True
 
     def __post_init__(self) -> None:
         for name in ("slots", "step_tokens", "micro_batch_rows"):

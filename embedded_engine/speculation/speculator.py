@@ -1,64 +1,164 @@
-"""Proposes tokens that one call may verify together with the next one."""
+"""Proposes tokens that one step may verify together with the next one, and learns from what came of them.
 
-from collections import Counter
+draft = speculator.begin(prompt, scope="tenant")                        # a choice begins
+drafted = speculator.plan([draft], forced=[()], most=[100], room_rows=64)  # before a step, for all that decode
+speculator.learn(draft, drafted=drafted[0], emitted=[...], probabilities=[...])
+speculator.measured(rows=4, seconds=0.03)
+speculator.end(draft)
+"""
+
 from collections.abc import Mapping, Sequence
 
-__all__ = ["Draft", "Speculator"]
+from embedded_engine.speculation.confidence import ConfidenceHead
+from embedded_engine.speculation.costs import StepCosts
+from embedded_engine.speculation.draft import (
+    PAST_OUTPUTS,
+    PREDICTION,
+    REPETITION,
+    SOURCES,
+    Draft,
+    Judged,
+    SpeculationOptions,
+)
+from embedded_engine.speculation.drafter import Drafter
+from embedded_engine.speculation.first_weights import FIRST_WEIGHTS
+from embedded_engine.speculation.ledger import Ledger, SourceReport
+from embedded_engine.speculation.length import best_lengths
+from embedded_engine.speculation.markov import MarkovTables
+from embedded_engine.speculation.past_outputs import PastOutputs, Recall
+from embedded_engine.speculation.prediction import Prediction
+from embedded_engine.speculation.repetition import Repetition
 
+__all__ = ["Draft", "SpeculationOptions", "Speculator"]
 
-class Draft:
-    """What is known for drafting of one choice: its prompt, its output and its scope."""
-
-    def __init__(self, prompt: Sequence[int], *, scope: str, prediction: Sequence[int] | None) -> None:
-        self.prompt = prompt
-        self.scope = scope
-        self.prediction = prediction
+_EVERYTHING = SpeculationOptions()
 
 
 class Speculator:
-    """One engine's."""
+    """One engine's.
 
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+    Args:
+        costs: What a step costs by its rows.
+        end_tokens: The model's end-of-generation tokens.
+        prior: What a Markov table knows of any text; see `MarkovTable`.
+    """
 
-    def begin(self, prompt: Sequence[int], *, scope: str, prediction: Sequence[int] | None = None) -> Draft:
-        """A choice begins."""
-        return Draft(prompt, scope=scope, prediction=prediction)
+    def __init__(
+        self,
+        costs: StepCosts,
+        *,
+        end_tokens: frozenset[int] = frozenset(),
+        prior: Mapping[int, dict[int, int]] | None = None,
+    ) -> None:
+        self._costs = costs
+        self._end_tokens = end_tokens
+        self._outputs = PastOutputs()
+        self._tables = MarkovTables(prior)
+        self._heads = {source: ConfidenceHead(FIRST_WEIGHTS[source]) for source in SOURCES[1:]}
+        self._ledger = Ledger()
 
-    def plan(
-        self, drafts: Sequence[Draft], *, forced: Sequence[tuple[int, ...]], room_rows: int
-    ) -> list[tuple[int, ...]]:
-        """The tokens to draft for each choice; what is certain is drafted first.
+    def begin(
+        self,
+        prompt: Sequence[int],
+        *,
+        scope: str,
+        prediction: Sequence[int] | None = None,
+        options: SpeculationOptions = _EVERYTHING,
+    ) -> Draft:
+        """A choice begins.
 
         Args:
-            drafts: The choices that decode in this step.
-            forced: For each, what its chooser says is certain.
-            room_rows: At most so many rows for all of them together.
+            prompt: Its tokens.
+            scope: Whose past outputs may be drafted from, and who may draft from this one.
+            prediction: What the caller expects of the output, in tokens.
+            options: What the request wants.
         """
-        planned = []
-        for _, certain in zip(drafts, forced, strict=True):
-            planned.append(certain[:room_rows])
-            room_rows -= len(planned[-1])
-        return planned
+        drafters: dict[str, Drafter] = {}
+        wanted = options.sources or SOURCES if options.enabled else ()
+        if prediction and PREDICTION in wanted:
+            drafters[PREDICTION] = Prediction(prediction)
+        if REPETITION in wanted:
+            drafters[REPETITION] = Repetition(prompt)
+        if PAST_OUTPUTS in wanted:
+            drafters[PAST_OUTPUTS] = Recall(self._outputs, scope, prompt)
+        return Draft(prompt, drafters, self._tables.of(scope), scope=scope, options=options)
+
+    def plan(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        forced: Sequence[tuple[int, ...]],
+        most: Sequence[int],
+        room_rows: int,
+        other_rows: int = 0,
+    ) -> list[tuple[int, ...]]:
+        """The tokens to draft for each choice that decodes in this step.
+
+        Args:
+            drafts: The choices'.
+            forced: For each, what is certain to come next.
+            most: For each, how many drafted tokens it has use for.
+            room_rows: At most so many rows for all of them together.
+            other_rows: Rows of the step that belong to none of them, such as those of a prompt.
+        """
+        chains = [
+            draft.propose(certain, limit, self._heads, self._end_tokens)
+            for draft, certain, limit in zip(drafts, forced, most, strict=True)
+        ]
+        chances = [[link.chance for link in chain[:limit]] for chain, limit in zip(chains, most, strict=True)]
+        lengths = best_lengths(chances, self._costs, other_rows=other_rows, room_rows=room_rows)
+        return [tuple(link.token for link in chain[:n]) for chain, n in zip(chains, lengths, strict=True)]
 
     def learn(
         self, draft: Draft, *, drafted: Sequence[int], emitted: Sequence[int], probabilities: Sequence[float]
     ) -> None:
-        """What came of a draft.
+        """What came of a step.
 
         Args:
             draft: The choice's.
-            drafted: What was proposed.
+            drafted: What was decoded for it beyond its next token.
             emitted: What was drawn.
-            probabilities: Of the drafted tokens, up to and including the first that was rejected.
+            probabilities: p~ of the drafted tokens, up to and including the first that was rejected.
         """
-        del draft, probabilities
-        self._counts["drafted"] += len(drafted)
-        self._counts["accepted"] += sum(a == b for a, b in zip(drafted, emitted, strict=False))
+        accepted = 0
+        while accepted < min(len(drafted), len(emitted)) and drafted[accepted] == emitted[accepted]:
+            accepted += 1
+        for position, link in enumerate(draft.chain):
+            if position < len(drafted):
+                self._ledger.drafted(link.source, accepted=position < accepted)
+                self._count_prediction(draft, link.source, accepted=position < accepted)
+            if position < len(emitted) and position <= accepted:
+                probability = probabilities[position] if position < len(probabilities) else None
+                self._judge(draft, link.judged, emitted[position], link.token, probability)
+            if position < len(probabilities):
+                self._ledger.judged(link.source, confidence=link.confidence, probability=probabilities[position])
+        draft.chain = ()
+        for token in emitted:
+            draft.take(token)
+
+    def measured(self, *, rows: int, seconds: float) -> None:
+        """A step of so many rows took so long."""
+        self._costs.measured(rows, seconds)
 
     def end(self, draft: Draft) -> None:
-        """The choice is over."""
+        """The choice is over: its output may be drafted from."""
+        self._outputs.store(draft.scope, draft.output)
 
-    def report(self) -> Mapping[str, int]:
-        """Drafted and accepted tokens so far."""
-        return dict(self._counts)
+    def report(self) -> dict[str, SourceReport]:
+        """What was drafted and accepted so far, by source."""
+        return self._ledger.report()
+
+    def _judge(
+        self, draft: Draft, judged: Sequence[Judged], emitted: int, drafted: int, probability: float | None
+    ) -> None:
+        for guess, features, _ in judged:
+            hit = guess.token == emitted
+            label = probability if probability is not None and guess.token == drafted else float(hit)
+            self._heads[guess.source].learn(features, label)
+            draft.note_hit(guess.source, hit=hit)
+
+    @staticmethod
+    def _count_prediction(draft: Draft, source: str, *, accepted: bool) -> None:
+        if source == PREDICTION:
+            draft.accepted_prediction_tokens += accepted
+            draft.rejected_prediction_tokens += not accepted

@@ -28,13 +28,13 @@ class Verified(Protocol):
         """p~ of any token."""
 
 
-_Drawn = TypeVar("_Drawn", bound=Verified, covariant=True)
+_Drawn_co = TypeVar("_Drawn_co", bound=Verified, covariant=True)
 
 
-class Chooses(Protocol[_Drawn]):
+class Chooses(Protocol[_Drawn_co]):
     """Draws one choice's tokens; `sampling.chooser.Chooser` does."""
 
-    def draw(self, logits: Logits) -> _Drawn:
+    def draw(self, logits: Logits) -> _Drawn_co:
         """The next token; changes nothing."""
 
     def advance(self, token: int) -> None:
@@ -42,8 +42,8 @@ class Chooses(Protocol[_Drawn]):
 
 
 def walk(
-    chooser: Chooses[_Drawn], logits: Callable[[int], Logits], drafted: Sequence[int]
-) -> Iterator[tuple[_Drawn, float | None]]:
+    chooser: Chooses[_Drawn_co], logits: Callable[[int], Logits], drafted: Sequence[int]
+) -> Iterator[tuple[_Drawn_co, float | None]]:
     """What this step emits: a token for each draft that was right, and one more.
 
     It is lazy: a row is read when its token is asked for. Who finds that the text is over (an end token, a stop string,

@@ -65,7 +65,7 @@ def test_choices_share_the_prompt(make_engine: MakeEngine, run_all: RunAll) -> N
 
 def test_streams_go_on_while_a_long_prompt_is_read(make_engine: MakeEngine) -> None:
     """Every step that reads a part of the prompt also makes a token for the running choice."""
-    engine = make_engine(step_tokens=8)
+    engine = make_engine(step_tokens=8, speculation=False)
     engine.submit(engine.prepare(_ask(1, max_tokens=40)))
     engine.step()
     engine.submit(engine.prepare(_ask(2, "x" * 100, max_tokens=1)))

@@ -8,7 +8,8 @@ from embedded_engine.intake import Prepared
 from embedded_engine.sampler import Sampling
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.scheduler import Scheduler
-from embedded_engine.speculation.speculator import Draft
+from embedded_engine.speculation.costs import StepCosts
+from embedded_engine.speculation.speculator import Speculator
 from embedded_engine.stops import StopStrings
 
 _GREEDY = Sampling(temperature=0, top_k=0, top_p=1, min_p=0, seed=0)
@@ -26,7 +27,7 @@ def _begin(request: Prepared) -> Running:
             running=running,
             index=index,
             chooser=Chooser(request.sampling, choice=index, prompt=request.prompt),
-            draft=Draft(request.prompt, scope="", prediction=None),
+            draft=Speculator(StepCosts({1: 1.0})).begin(request.prompt, scope=""),
             tokens=list(request.prompt),
             stops=StopStrings(()),
         )

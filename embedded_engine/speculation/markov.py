@@ -1,0 +1,135 @@
+"""Drafts from a table of which token follows which two, or which one: the part of a draft head that a CPU can afford.
+
+The table of a scope is learned from what the model emits there, and is never read by another scope, for the reason in
+`past_outputs.py`. Under it may lie a prior that is the same for all, learned once from texts of nobody's.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["MarkovTable", "MarkovTables", "Successor"]
+
+_KEPT = 4
+"""Successors that a context remembers."""
+
+_MOST_COUNTED = 64
+"""Where a context was met so often its counts are halved, so that it follows the text."""
+
+_ONE = 2**24
+"""A context of one token has its number, one of two tokens a number from here on."""
+
+_TRUST_IN_PAIRS = 1.0
+"""A context of two tokens counts as if it had been met so often more, with what its last token alone says."""
+
+_Counts = dict[int, int]
+
+
+class Successor(NamedTuple):
+    """The likeliest next token.
+
+    Attributes:
+        token: It.
+        probability: Smoothed share of the times that it followed.
+        seen: How often its two tokens were met.
+    """
+
+    token: int
+    probability: float
+    seen: int
+
+
+class MarkovTable:
+    """One scope's counts.
+
+    Args:
+        prior: Counts by context that are there from the beginning, and never change.
+        most_contexts: So many are kept at most; those longest unused go first.
+    """
+
+    def __init__(self, prior: Mapping[int, _Counts] | None = None, *, most_contexts: int = 16_384) -> None:
+        self._prior = prior or {}
+        self._most_contexts = most_contexts
+        self._counts: OrderedDict[int, _Counts] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Contexts known from this scope."""
+        return len(self._counts)
+
+    def learn(self, before: int, last: int, token: int) -> None:
+        """`token` followed `before` and `last`."""
+        for context in ((before + 1) * _ONE + last, last):
+            counts = self._counts.get(context)
+            if counts is None:
+                self._counts[context] = {token: 1}
+                if len(self._counts) > self._most_contexts:
+                    self._counts.popitem(last=False)
+            else:
+                self._counts.move_to_end(context)
+                _count(counts, token)
+
+    def successor(self, before: int, last: int) -> Successor | None:
+        """The likeliest token after these two; None where nothing is known."""
+        pairs, single = (before + 1) * _ONE + last, last
+        best: Successor | None = None
+        for token in {**self._known(single), **self._known(pairs)}:
+            probability, seen = self._estimate(pairs, single, token)
+            if best is None or probability > best.probability:
+                best = Successor(token, probability, seen)
+        return best
+
+    def probability(self, before: int, last: int, token: int) -> float:
+        """The smoothed share of the times that `token` followed."""
+        return self._estimate((before + 1) * _ONE + last, last, token)[0]
+
+    def _known(self, context: int) -> _Counts:
+        own = self._counts.get(context)
+        prior = self._prior.get(context)
+        if own is None or prior is None:
+            return own or prior or {}
+        return {token: own.get(token, 0) + prior.get(token, 0) for token in (*prior, *own)}
+
+    def _estimate(self, pairs: int, single: int, token: int) -> tuple[float, int]:
+        two, one = self._known(pairs), self._known(single)
+        seen_two, seen_one = sum(two.values()), sum(one.values())
+        from_one = one.get(token, 0) / (seen_one + 1)
+        return (two.get(token, 0) + _TRUST_IN_PAIRS * from_one) / (seen_two + _TRUST_IN_PAIRS), seen_two
+
+
+class MarkovTables:
+    """The tables of all scopes; those of scopes longest unused are forgotten.
+
+    Args:
+        prior: See `MarkovTable`.
+        most_scopes: So many tables are kept at most.
+    """
+
+    def __init__(self, prior: Mapping[int, _Counts] | None = None, *, most_scopes: int = 32) -> None:
+        self._prior = prior or {}
+        self._most_scopes = most_scopes
+        self._tables: OrderedDict[str, MarkovTable] = OrderedDict()
+
+    def of(self, scope: str) -> MarkovTable:
+        """The scope's table."""
+        table = self._tables.setdefault(scope, MarkovTable(self._prior))
+        self._tables.move_to_end(scope)
+        if len(self._tables) > self._most_scopes:
+            self._tables.popitem(last=False)
+        return table
+
+
+def _count(counts: _Counts, token: int) -> None:
+    if token in counts:
+        counts[token] += 1
+        if counts[token] > _MOST_COUNTED:
+            for known in counts:
+                counts[known] = (counts[known] + 1) // 2
+    elif len(counts) < _KEPT:
+        counts[token] = 1
+    else:  # Misra and Gries, "Finding repeated elements", 1982: a newcomer takes one from everybody
+        rarest = min(counts, key=counts.__getitem__)
+        if counts[rarest] == 1:
+            del counts[rarest]
+            counts[token] = 1
+        else:
+            counts[rarest] -= 1
