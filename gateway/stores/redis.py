@@ -28,6 +28,7 @@ FACTS = 65_536
 """So many facts stay; those that would end first go first."""
 
 _PAGE = 1_000
+_NEWS = 200
 _MOVES = 3
 """A cluster's answer may be that a slot has moved, and the next one, too; more is trouble."""
 _FIELD = b"b"
@@ -139,7 +140,7 @@ class RedisStore:
     async def news(self, after: str, *, wait_s: float) -> list[Entry]:
         """What was appended after the entry ``after`` (``0`` is before all), waiting up to ``wait_s`` for the first.
 
-        At most a thousand entries at a time.
+        A few hundred entries at most, so that whoever takes them holds nobody up for long.
 
         Raises:
             StoreLost: nobody knows.
@@ -148,7 +149,7 @@ class RedisStore:
             reader = self._readers.get(wait_s)
             if reader is None:
                 reader = self._readers[wait_s] = self._client(wait_s + self._timeout_s)
-            found = await reader.xread({self._stream: after}, count=_PAGE, block=max(int(wait_s * 1000), 1))
+            found = await reader.xread({self._stream: after}, count=_NEWS, block=max(int(wait_s * 1000), 1))
         return [Entry(number.decode(), fields.get(_FIELD, b"")) for number, fields in _entries(found)]
 
     async def facts(self) -> list[StoredFact]:

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.stores.redis import RedisStore, StoredFact, StoreLost
 from gateway.stores.redis_address import read_redis_address
-from tests.redis_servers import Guarded, RedisServer
+from tests.redis_servers import RedisServer
 
 
 def _store(url: str, *, prefix: str = "test", timeout_s: float = 2.0) -> RedisStore:
@@ -36,11 +36,6 @@ async def test_a_cluster_serves_as_well(redis_cluster: list[RedisServer]) -> Non
     """The same on three masters."""
     places = ",".join(f"127.0.0.1:{server.port}" for server in redis_cluster)
     await _talk(f"redis+cluster://{places}")
-
-
-async def test_a_sentinel_leads_to_the_master(redis_guarded: Guarded) -> None:
-    """The same behind sentinels."""
-    await _talk(redis_guarded.url)
 
 
 async def test_a_fact_that_ended_is_forgotten(redis_server: RedisServer) -> None:
