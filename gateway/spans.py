@@ -1,29 +1,29 @@
 """OpenTelemetry spans, made from ledger entries after the answer.
 
 One SERVER span a request and one CLIENT span an attempt. Their ids went upstream in ``traceparent`` before there was a
-span, so the finished spans are put together here with ids and times as they were, and go to the SDK's batch processor.
-A tracer would draw ids and take times of its own, and cost the request ten times as much.
+span, so the finished spans are put together here with ids and times as they were, encoded, and go to the SDK's batch
+processor and exporter. A tracer would draw ids and take times of its own; the SDK's spans and their encoding alone cost
+as much as a whole request.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from threading import Thread
+from typing import cast
 
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
-from opentelemetry.trace.status import Status as SpanStatus
-from opentelemetry.trace.status import StatusCode
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanContext, TraceFlags
 
 from gateway import span_names as names
 from gateway.entry_sink import take_each
 from gateway.seldom import SeldomFilter
-from gateway.types import Attempt, LedgerEntry, Operation, Status, TraceContext
+from gateway.span_records import CLIENT, SERVER, Span, SpanLimit, Value, export_request, resource_record, span_record
+from gateway.types import Attempt, LedgerEntry, Operation, Status
 
 CLOSE_S = 5.0
 MAX_MODEL_CHARACTERS = 128
@@ -31,32 +31,55 @@ NANOSECONDS = 1_000_000_000
 
 _OPERATION_NAMES = {Operation.CHAT: "chat", Operation.COMPLETION: "text_completion"}
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_SCOPE = InstrumentationScope("headrace")
-_FINE, _FAULT = SpanStatus(StatusCode.UNSET), SpanStatus(StatusCode.ERROR)
+_SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
-Value = str | int | float | bool | tuple[str, ...]
+
+class EncodedSpan(ReadableSpan):
+    """A finished span as its OTLP record. All that the batch processor asks of it is whether it is sampled: it is."""
+
+    def __init__(self, record: bytes) -> None:
+        self._context = _SAMPLED
+        self.record = record
+
+
+class RecordExporter(OTLPSpanExporter):
+    """The SDK's exporter, with its settings, retries and compression, for spans that are encoded already."""
+
+    def __init__(self, resource: bytes) -> None:
+        super().__init__()
+        self._resource = resource
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Sends the spans, which are ``EncodedSpan``."""
+        records = [cast("EncodedSpan", span).record for span in spans]
+        sent = self._client.export(export_request(self._resource, "headrace", records))
+        return SpanExportResult.SUCCESS if sent.success else SpanExportResult.FAILURE
 
 
 class SpanSink:
     """Hands the spans of sampled requests to ``exporter`` in batches, on the SDK's own thread.
 
-    Bounded by the SDK: ``OTEL_BSP_MAX_QUEUE_SIZE`` spans may wait, the oldest go first. ``service.name`` is
-    ``headrace`` unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` say otherwise.
+    Bounded by the SDK: ``OTEL_BSP_MAX_QUEUE_SIZE`` spans may wait, the oldest go first; and by its limits to what a
+    span holds.
     """
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._processor = BatchSpanProcessor(exporter)
-        self._resource = Resource.create({SERVICE_NAME: "headrace"}).merge(OTELResourceDetector().detect())
+        limits = SpanLimits()
+        self._limit = SpanLimit(attributes=limits.max_span_attributes, characters=limits.max_span_attribute_length)
         self._closing: Thread | None = None
 
     @classmethod
     def over_otlp(cls) -> "SpanSink":
-        """Exports over OTLP and HTTP to where the standard ``OTEL_EXPORTER_OTLP_*`` variables say."""
+        """Exports over OTLP and HTTP to where the standard ``OTEL_EXPORTER_OTLP_*`` variables say.
+
+        ``service.name`` is ``headrace`` unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` say otherwise.
+        """
         logger = logging.getLogger(trace_exporter.__name__)
         if not any(isinstance(known, SeldomFilter) for known in logger.filters):
             logger.addFilter(SeldomFilter())  # a collector that is away is worth one line, not one a batch
-        return cls(OTLPSpanExporter())
+        resource = Resource.create({SERVICE_NAME: "headrace"}).merge(OTELResourceDetector().detect())
+        return cls(RecordExporter(resource_record(cast("dict[str, Value]", resource.attributes))))
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Makes the spans of ``batch`` and queues them."""
@@ -70,73 +93,44 @@ class SpanSink:
         await asyncio.to_thread(self._closing.join, CLOSE_S)
 
     def _queue(self, entry: LedgerEntry) -> None:
-        for span in self._spans(entry):
-            self._processor.on_end(span)
+        for span in _spans(entry):
+            self._processor.on_end(EncodedSpan(span_record(span, self._limit)))
 
-    def _spans(self, entry: LedgerEntry) -> list[ReadableSpan]:
-        trace = entry.arrival.trace
-        server = _context(trace, trace.span_id, remote=False)
-        caller = _context(trace, trace.parent_id, remote=True) if trace.parent_id else None
-        operation = _OPERATION_NAMES[entry.arrival.operation]
-        spans = [
-            self._span(
-                name=f"{operation} {attempt.model}",
-                context=_context(trace, attempt.span_id, remote=False),
-                parent=server,
-                kind=SpanKind.CLIENT,
-                attributes=_attempt_attributes(entry, attempt, operation),
-                status=attempt.status,
-                times_ns=(_epoch_ns(entry, attempt.started_s), _epoch_ns(entry, attempt.ended_s)),
-            )
-            for attempt in entry.attempts
-        ]
-        spans.append(
-            self._span(
-                name=f"{operation} {entry.route}" if entry.route else operation,
-                context=server,
-                parent=caller,
-                kind=SpanKind.SERVER,
-                attributes=_request_attributes(entry, operation),
-                status=entry.outcome.status,
-                times_ns=(_epoch_ns(entry, entry.arrival.received_s), _epoch_ns(entry, entry.ended_s)),
-            )
-        )
-        return spans
 
-    def _span(
-        self,
-        *,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        kind: SpanKind,
-        attributes: dict[str, Value],
-        status: Status,
-        times_ns: tuple[int, int],
-    ) -> ReadableSpan:
-        started_ns, ended_ns = times_ns
-        return ReadableSpan(
-            name=name,
-            context=context,
-            parent=parent,
-            resource=self._resource,
-            attributes=attributes,
-            kind=kind,
-            instrumentation_scope=_SCOPE,
-            status=_FAULT if status in _FAULTS else _FINE,
-            start_time=started_ns,
-            end_time=max(started_ns, ended_ns),
+def _spans(entry: LedgerEntry) -> list[Span]:
+    trace, operation = entry.arrival.trace, _OPERATION_NAMES[entry.arrival.operation]
+    clients = [
+        Span(
+            trace_id=trace.trace_id,
+            span_id=attempt.span_id,
+            parent_id=trace.span_id,
+            parent_is_remote=False,
+            name=f"{operation} {attempt.model}",
+            kind=CLIENT,
+            times_ns=(_epoch_ns(entry, attempt.started_s), _epoch_ns(entry, attempt.ended_s)),
+            attributes=_attempt_attributes(entry, attempt, operation),
+            is_fault=attempt.status in _FAULTS,
         )
+        for attempt in entry.attempts
+    ]
+    server = Span(
+        trace_id=trace.trace_id,
+        span_id=trace.span_id,
+        parent_id=trace.parent_id,
+        parent_is_remote=bool(trace.parent_id),
+        name=f"{operation} {entry.route}" if entry.route else operation,
+        kind=SERVER,
+        times_ns=(_epoch_ns(entry, entry.arrival.received_s), _epoch_ns(entry, entry.ended_s)),
+        attributes=_request_attributes(entry, operation),
+        is_fault=entry.outcome.status in _FAULTS,
+    )
+    return [*clients, server]
 
 
 def _epoch_ns(entry: LedgerEntry, moment_s: float) -> int:
     """A monotonic moment as nanoseconds since the epoch; added up as integers, since a float loses 200 ns there."""
     arrival = entry.arrival
     return round(arrival.received_unix_s * NANOSECONDS) + round((moment_s - arrival.received_s) * NANOSECONDS)
-
-
-def _context(trace: TraceContext, span_id: str, *, remote: bool) -> SpanContext:
-    return SpanContext(int(trace.trace_id, 16), int(span_id, 16), is_remote=remote, trace_flags=_SAMPLED)
 
 
 def _request_attributes(entry: LedgerEntry, operation: str) -> dict[str, Value]:
