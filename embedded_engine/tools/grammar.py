@@ -1,0 +1,110 @@
+"""The grammar that holds a model to its family's way of writing calls, in llguidance's dialect of Lark.
+
+Control tokens stand in it by their number, everything else as text; arguments are JSON Schema, inline, with the white
+space of `json.dumps` and no other, so that most of a call is forced and costs no decoding.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from embedded_engine.tools.families import Family
+from embedded_engine.turns import Tool
+
+__all__ = ["MAX_CALLS", "Schema", "call_grammar"]
+
+MAX_CALLS = 32
+"""In one answer where a grammar holds the model: small ones would call for ever."""
+
+Schema = Mapping[str, Any] | bool
+
+_TIGHT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+def call_grammar(
+    family: Family,
+    tools: Sequence[Tool],
+    schemas: Sequence[Schema],
+    *,
+    control: Mapping[str, int],
+    required: bool,
+    parallel: bool,
+    answer: Schema | None = None,
+) -> str | None:
+    """The grammar of an answer that calls some of `tools`; None where the family's calls cannot be told in time.
+
+    Args:
+        family: How this model writes calls.
+        tools: What may be called.
+        schemas: The arguments of each.
+        control: The numbers of the family's marks that are control tokens.
+        required: Whether something must be called; otherwise it may answer in words first, or only.
+        parallel: Whether several may be called.
+        answer: Where something need not be called: what the answer is if it is none.
+    """
+    if not required and answer is None and (family.text_name or not family.first_mark):
+        return None
+    writer = _Writer(control)
+    opening = writer.text(family.opening)
+    start, end = writer.text(family.start), writer.text(family.end)
+    after_mark = writer.text(((*family.opening, *family.start) or ("",)), skip=family.first_mark)
+    lines = [f"arguments_{at}: %json {_inline(schema)}" for at, schema in enumerate(schemas)]
+    bodies = [_body(family, tool.name, at, writer) for at, tool in enumerate(tools)]
+    lines.append(f"body: {' | '.join(bodies)}")
+    more = f"({writer.text((family.separator,))} {start} body {end}){{0,{MAX_CALLS - 1}}}" if parallel else ""
+    rest = f"body {end} {more} {writer.text(family.closing)}"
+    if required:
+        begin = "" if family.text_name else f"{opening} {start}"
+        lines.append(f"start: {begin} {rest}")
+    elif answer is not None:
+        lines += [f"answer: %json {_inline(answer)}", f"start: answer | {opening} {start} {rest}"]
+    else:
+        lines += [f"start: TEXT | head {after_mark} {rest}", *_head(family.first_mark, control), r"TEXT: /(.|\n)*/"]
+    return "\n".join(["%llguidance {}", *lines])
+
+
+class _Writer:
+    """Writes marks as Lark has them."""
+
+    def __init__(self, control: Mapping[str, int]) -> None:
+        self._control = control
+
+    def text(self, marks: Sequence[str], *, skip: str = "") -> str:
+        """The marks one after the other; without the first one's own text where that is `skip`."""
+        return " ".join(part for at, mark in enumerate(marks) for part in self._parts(mark, skip if at == 0 else ""))
+
+    def _parts(self, mark: str, skip: str) -> Iterator[str]:
+        core = mark.strip()
+        number = self._control.get(core)
+        if number is None:
+            text = mark.lstrip().removeprefix(skip) if skip else mark
+            if text:
+                yield json.dumps(text, ensure_ascii=False)
+            return
+        before, after = mark.split(core)
+        if before:
+            yield json.dumps(before)
+        if core != skip:
+            yield f"<[{number}]>"
+        if after:
+            yield json.dumps(after)
+
+
+def _body(family: Family, name: str, at: int, writer: _Writer) -> str:
+    if family.body == "named":
+        return f"{json.dumps(name)} {writer.text(family.between)} arguments_{at}"
+    before = f'{{"name": {json.dumps(name)}, "{family.arguments_key}": '
+    return f'{json.dumps(before)} arguments_{at} "}}"'
+
+
+def _head(mark: str, control: Mapping[str, int]) -> list[str]:
+    """Free text up to the mark. A control token ends it by itself; a mark of text is where it is least long."""
+    if mark in control:
+        return [f"head: TEXT <[{control[mark]}]>"]
+    return [rf"head[lazy]: /(.|\n)*/ {json.dumps(mark, ensure_ascii=False)}"]
+
+
+def _inline(schema: Schema) -> str:
+    """A boolean schema has no room for our wishes about white space, so it is said with an object."""
+    fields: Mapping[str, Any] = schema if isinstance(schema, Mapping) else ({} if schema else {"not": {}})
+    return json.dumps({**fields, "x-guidance": _TIGHT}, ensure_ascii=False)
