@@ -11,9 +11,9 @@ from enum import Enum
 from embedded_engine.kernels.port import Kernels
 from embedded_engine.vocabulary import Vocabulary
 
-__all__ = ["Place", "ThinkingMarks", "ThinkingPlace", "marks_of"]
+__all__ = ["PAIRS", "Place", "ThinkingMarks", "ThinkingPlace", "marks_of"]
 
-_PAIRS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
+PAIRS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
 
 
 class Place(Enum):
@@ -45,7 +45,7 @@ class ThinkingMarks:
 
 def marks_of(template: str, kernels: Kernels) -> ThinkingMarks | None:
     """The marks of a model whose template thinks; None for the others."""
-    for opening, closing in _PAIRS:
+    for opening, closing in PAIRS:
         if closing in template:
             end = kernels.tokenize(f"\n{closing}\n\n", add_special=False, parse_special=True)
             return ThinkingMarks(

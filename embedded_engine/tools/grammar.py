@@ -1,66 +1,65 @@
 """The grammar that holds a model to its family's way of writing calls, in llguidance's dialect of Lark.
 
-Control tokens stand in it by their number, everything else as text; arguments are JSON Schema, inline, with the white
-space of `json.dumps` and no other, so that most of a call is forced and costs no decoding.
+Control tokens stand in it by their number, everything else as text; arguments are JSON Schemas, by name.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from embedded_engine.messages import GrammarText
 from embedded_engine.tools.families import Family
 from embedded_engine.turns import Tool
 
-__all__ = ["MAX_CALLS", "Schema", "call_grammar"]
+__all__ = ["MAX_CALLS", "call_grammar"]
 
 MAX_CALLS = 32
 """In one answer where a grammar holds the model: small ones would call for ever."""
-
-Schema = Mapping[str, Any] | bool
-
-_TIGHT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
 def call_grammar(
     family: Family,
     tools: Sequence[Tool],
-    schemas: Sequence[Schema],
     *,
     control: Mapping[str, int],
     required: bool,
     parallel: bool,
-    answer: Schema | None = None,
-) -> str | None:
+    answer: str | None = None,
+) -> GrammarText | None:
     """The grammar of an answer that calls some of `tools`; None where the family's calls cannot be told in time.
 
     Args:
         family: How this model writes calls.
         tools: What may be called.
-        schemas: The arguments of each.
         control: The numbers of the family's marks that are control tokens.
         required: Whether something must be called; otherwise it may answer in words first, or only.
         parallel: Whether several may be called.
-        answer: Where something need not be called: what the answer is if it is none.
+        answer: Where something need not be called: the JSON Schema of an answer that calls nothing.
     """
     if not required and answer is None and (family.text_name or not family.first_mark):
         return None
     writer = _Writer(control)
-    opening = writer.text(family.opening)
-    start, end = writer.text(family.start), writer.text(family.end)
-    after_mark = writer.text(((*family.opening, *family.start) or ("",)), skip=family.first_mark)
-    lines = [f"arguments_{at}: %json {_inline(schema)}" for at, schema in enumerate(schemas)]
-    bodies = [_body(family, tool.name, at, writer) for at, tool in enumerate(tools)]
-    lines.append(f"body: {' | '.join(bodies)}")
-    more = f"({writer.text((family.separator,))} {start} body {end}){{0,{MAX_CALLS - 1}}}" if parallel else ""
-    rest = f"body {end} {more} {writer.text(family.closing)}"
+    opening, start = writer.text(family.opening), writer.text(family.start)
+    begin = "" if family.text_name else f"{opening} {start}"
+    body = f"body {writer.text(family.end)}"
+    more = f"({writer.text((family.separator,))} {start} {body}){{0,{MAX_CALLS - 1}}}" if parallel else ""
+    calls = f"{body} {more} {writer.text(family.closing)}"
+    lines = [f"body: {' | '.join(_body(family, tool.name, at, writer) for at, tool in enumerate(tools))}"]
+    schemas = [(f"arguments_{at}", tool.parameters) for at, tool in enumerate(tools)]
     if required:
-        begin = "" if family.text_name else f"{opening} {start}"
-        lines.append(f"start: {begin} {rest}")
+        lines.append(f"start: {begin} {calls}")
     elif answer is not None:
-        lines += [f"answer: %json {_inline(answer)}", f"start: answer | {opening} {start} {rest}"]
+        lines.append(f"start: @answer | {begin} {calls}")
+        schemas.append(("answer", answer))
     else:
-        lines += [f"start: TEXT | head {after_mark} {rest}", *_head(family.first_mark, control), r"TEXT: /(.|\n)*/"]
-    return "\n".join(["%llguidance {}", *lines])
+        after_mark = writer.text((*family.opening, *family.start), skip=family.first_mark)
+        lines += [rf"start: TEXT | head {after_mark} {calls}", _head(family.first_mark, control), r"TEXT: /(.|\n)*/"]
+    return GrammarText(
+        kind="lark",
+        text="\n".join(lines),
+        schemas=tuple(schemas),
+        strict=any(tool.strict for tool in tools),
+        param="tools",
+    )
 
 
 class _Writer:
@@ -92,19 +91,13 @@ class _Writer:
 
 def _body(family: Family, name: str, at: int, writer: _Writer) -> str:
     if family.body == "named":
-        return f"{json.dumps(name)} {writer.text(family.between)} arguments_{at}"
+        return f"{json.dumps(name)} {writer.text(family.between)} @arguments_{at}"
     before = f'{{"name": {json.dumps(name)}, "{family.arguments_key}": '
-    return f'{json.dumps(before)} arguments_{at} "}}"'
+    return f'{json.dumps(before)} @arguments_{at} "}}"'
 
 
-def _head(mark: str, control: Mapping[str, int]) -> list[str]:
+def _head(mark: str, control: Mapping[str, int]) -> str:
     """Free text up to the mark. A control token ends it by itself; a mark of text is where it is least long."""
     if mark in control:
-        return [f"head: TEXT <[{control[mark]}]>"]
-    return [rf"head[lazy]: /(.|\n)*/ {json.dumps(mark, ensure_ascii=False)}"]
-
-
-def _inline(schema: Schema) -> str:
-    """A boolean schema has no room for our wishes about white space, so it is said with an object."""
-    fields: Mapping[str, Any] = schema if isinstance(schema, Mapping) else ({} if schema else {"not": {}})
-    return json.dumps({**fields, "x-guidance": _TIGHT}, ensure_ascii=False)
+        return f"head: TEXT <[{control[mark]}]>"
+    return rf"head[lazy]: /(.|\n)*/ {json.dumps(mark, ensure_ascii=False)}"
