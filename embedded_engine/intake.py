@@ -4,20 +4,16 @@ Needs the model's vocabulary only, so it may run in another thread than the one 
 does not hold up the streams.
 """
 
-import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedded_engine.errors import ContextLengthExceeded, InvalidRequest
-from embedded_engine.messages import (
-    MAX_CHOICES,
-    MAX_STOP_BYTES,
-    MAX_STOP_STRINGS,
-    ChatMessage,
-    CountTokens,
-    Generate,
-)
+from embedded_engine.messages import CountTokens, Generate
 from embedded_engine.prompt import PromptReader
+from embedded_engine.request_ranges import check_one_prompt, check_ranges
+from embedded_engine.sampling.constraints import Grammar
+from embedded_engine.sampling.grammar_compiler import GrammarCompiler
 from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.vocabulary import Vocabulary
 
@@ -50,6 +46,9 @@ class Prepared:
         sampling: How tokens are drawn.
         stop: Stop strings.
         n: Choices.
+        logprobs: So many of the likeliest tokens are told beside each; None: none, and not its own either.
+        echo: Whether the prompt is told too.
+        new_grammar: Begins what a choice must look like; None: anything.
     """
 
     id: int
@@ -58,11 +57,19 @@ class Prepared:
     sampling: Sampling
     stop: tuple[str, ...]
     n: int
+    logprobs: int | None = None
+    echo: bool = False
+    new_grammar: Callable[[], Grammar] | None = None
 
     @property
     def kv_tokens(self) -> int:
         """Cells it may come to need: the choices share the prompt's."""
         return len(self.prompt) + self.n * self.max_tokens
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether the logits of every token of the prompt are needed."""
+        return self.echo and self.logprobs is not None
 
 
 class Intake:
@@ -72,6 +79,7 @@ class Intake:
         self._reader = reader
         self._vocabulary = vocabulary
         self._limits = limits
+        self._grammars = GrammarCompiler(vocabulary)
 
     def prepare(self, request: Generate) -> Prepared:
         """The request with its prompt read.
@@ -79,22 +87,19 @@ class Intake:
         Raises:
             RequestError: It cannot be served; the class says why.
         """
-        _check_ranges(request, self._limits)
+        check_ranges(request, slots=self._limits.slots, vocabulary_tokens=len(self._vocabulary.pieces))
         prompt = self._read_prompt(request)
         room = self._room(len(prompt), request.n, "prompt" if request.messages is None else "messages")
         return Prepared(
             id=request.id,
             prompt=tuple(prompt),
-            max_tokens=min(request.max_tokens or room, room),
-            sampling=Sampling(
-                temperature=request.temperature,
-                top_k=request.top_k,
-                top_p=request.top_p,
-                min_p=request.min_p,
-                seed=secrets.randbits(63) if request.seed is None else request.seed,
-            ),
+            max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
+            sampling=_sampling(request),
             stop=request.stop,
             n=request.n,
+            logprobs=request.logprobs,
+            echo=request.echo,
+            new_grammar=self._grammars.compile(request.grammar) if request.grammar else None,
         )
 
     def count(self, request: CountTokens) -> int:
@@ -103,7 +108,7 @@ class Intake:
         Raises:
             RequestError: It cannot be read.
         """
-        _check_one_prompt(request.messages, request.text)
+        check_one_prompt(request.messages, request.text)
         if request.messages is not None:
             return len(self._reader.read_messages(request.messages))
         return len(self._reader.read_text(request.text or ""))
@@ -147,31 +152,17 @@ class Intake:
         )
 
 
-def _check_one_prompt(*prompts: tuple[ChatMessage, ...] | tuple[int, ...] | str | None) -> None:
-    if sum(prompt is not None for prompt in prompts) != 1:
-        raise InvalidRequest("give exactly one kind of prompt", param="prompt")
-
-
-def _check_ranges(request: Generate, limits: Limits) -> None:
-    """Every number in its range; a comparison with NaN is false, so each is written to hold for good values only."""
-    _check_one_prompt(request.messages, request.text, request.token_ids)
-    checks = {
-        "temperature": (0 <= request.temperature < math.inf, "must be a number from 0"),
-        "top_p": (0 < request.top_p <= 1, "must be over 0 and at most 1"),
-        "min_p": (0 <= request.min_p <= 1, "must be from 0 to 1"),
-        "top_k": (request.top_k >= 0, "must not be negative"),
-        "max_tokens": (request.max_tokens is None or request.max_tokens >= 1, "must be at least 1"),
-        "n": (1 <= request.n <= min(MAX_CHOICES, limits.slots), f"must be from 1 to {min(MAX_CHOICES, limits.slots)}"),
-        "stop": (
-            _stops_are_good(request.stop),
-            f"must be at most {MAX_STOP_STRINGS} texts of 1 to {MAX_STOP_BYTES} bytes",
-        ),
-    }
-    for param, (good, rule) in checks.items():
-        if not good:
-            raise InvalidRequest(f"{param} {rule}", param=param)
-
-
-def _stops_are_good(stops: tuple[str, ...]) -> bool:
-    sizes = [len(stop.encode("utf-8", "replace")) for stop in stops]
-    return len(stops) <= MAX_STOP_STRINGS and all(1 <= size <= MAX_STOP_BYTES for size in sizes)
+def _sampling(request: Generate) -> Sampling:
+    return Sampling(
+        seed=secrets.randbits(63) if request.seed is None else request.seed,
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        logit_bias=request.logit_bias,
+        min_tokens=request.min_tokens,
+        ignore_eos=request.ignore_eos,
+    )

@@ -69,12 +69,14 @@ class GrammarText(Struct, frozen=True, kw_only=True, omit_defaults=True):
             llguidance reads it.
         text: The schema, the expression, the choices (a JSON array of texts) or the grammar; of "json_object" nothing.
         strict: Whether a keyword of a schema that cannot be kept is refused; else it is passed over.
+        schemas: JSON Schemas by name, which a grammar of kind "lark" refers to as @name.
         param: The field that a refusal names.
     """
 
     kind: Literal["json_object", "json_schema", "regex", "choice", "lark"]
     text: str = ""
     strict: bool = True
+    schemas: tuple[tuple[str, str], ...] = ()
     param: str = "response_format"
 
 

@@ -90,6 +90,7 @@ class Chooser:
         self._sampling = sampling
         self._choice = choice
         self._position = 0
+        self._end_tokens = ends
         self._ends = np.array(sorted(ends), np.intp)
         self._biased = np.array([token for token, _ in sampling.logit_bias], np.intp)
         self._bias = np.array([bias for _, bias in sampling.logit_bias], np.float32)
@@ -131,7 +132,9 @@ class Chooser:
         return Drawn(distribution.token_at(u), distribution, logits, swapped)
 
     def advance(self, token: int) -> None:
-        """`token` is emitted; an end token is none."""
+        """`token` is emitted; an end token changes nothing."""
+        if token in self._end_tokens:
+            return
         if self._penalties is not None:
             self._penalties.advance(token)
         if grammar := self._active_grammar():
@@ -168,7 +171,7 @@ class Chooser:
 
     def _may_be(self, grammar: Grammar, token: int) -> bool:
         """Whether `token` may come for sure: an end that `min_tokens` speaks against is looked at closely."""
-        return not (self._keeps_going() and token in self._ends) and grammar.permits(token)
+        return not (self._keeps_going() and token in self._end_tokens) and grammar.permits(token)
 
     def _may_come(self, grammar: Grammar) -> Tokens:
         """What the grammar allows; where only an end is left, `min_tokens` gives way to it."""

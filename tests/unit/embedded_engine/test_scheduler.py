@@ -5,7 +5,7 @@ import pytest
 from embedded_engine.choice import Choice, Running
 from embedded_engine.errors import QueueFull
 from embedded_engine.intake import Prepared
-from embedded_engine.sampler import Sampling
+from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.scheduler import Scheduler
 from embedded_engine.speculation.costs import StepCosts

@@ -1,0 +1,130 @@
+"""Compiles what a request wants its answer to look like.
+
+Compiling is llguidance's work, in milliseconds, without Python's lock, and in the thread that reads requests: no stream
+waits for it. The same grammar is compiled once; each choice gets a copy, in microseconds.
+"""
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from embedded_engine.errors import InvalidRequest
+from embedded_engine.messages import GrammarText
+from embedded_engine.sampling.constraints import Grammar
+from embedded_engine.sampling.grammar import MatcherGrammar
+from embedded_engine.sampling.grammar_limits import checked_choices, checked_schema, checked_text
+from embedded_engine.sampling.token_bridge import bridge_tokens
+from embedded_engine.vocabulary import Vocabulary
+
+__all__ = ["GrammarCompiler"]
+
+_MAX_KEPT = 64
+_WHITESPACE = r"[ \n\r\t]{1,32}"
+"""Between the parts of a JSON text.
+
+Without a bound, small models at times go on with spaces to the end of their context.
+"""
+
+_LIMITS: dict[str, Any] = {
+    "initial_lexer_fuel": 1_000_000,
+    "max_grammar_size": 100_000,
+    "max_lexer_states": 20_000,  # of some 2 kB each, for every running choice
+    "verbose_errors": False,  # an error goes to the client, and its text with it
+}
+
+_PUNCTUATION = frozenset("\\.+*?()|[]{}^$#&-~/")
+
+
+class GrammarCompiler:
+    """Makes grammars for one model; safe to use from several threads."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._tokenizer: Any = None
+        self._compiled: OrderedDict[GrammarText, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def compile(self, grammar: GrammarText) -> Callable[[], Grammar]:
+        """What begins the grammar anew, for each choice.
+
+        Raises:
+            InvalidRequest: It is no grammar, has something that cannot be kept, or is too large; the message says why.
+        """
+        with self._lock:
+            matcher = self._compiled.pop(grammar, None) or self._new_matcher(grammar)
+            self._compiled[grammar] = matcher
+            if len(self._compiled) > _MAX_KEPT:
+                self._compiled.popitem(last=False)
+
+        def begin() -> Grammar:
+            return MatcherGrammar(
+                matcher.deep_copy(),
+                vocabulary_tokens=len(self._vocabulary.pieces),
+                ends=self._vocabulary.ends,
+                param=grammar.param,
+            )
+
+        return begin
+
+    def _new_matcher(self, grammar: GrammarText) -> Any:
+        if not self._vocabulary.ends:
+            raise InvalidRequest("this model has no end token, which a grammar needs", param=grammar.param)
+        source = _source(grammar)
+        try:
+            from llguidance import LLMatcher, LLParserLimits  # noqa: PLC0415 - only who asks for a grammar needs it
+
+            if self._tokenizer is None:
+                self._tokenizer = bridge_tokens(self._vocabulary, self._vocabulary.tokenize_inside)
+        except ImportError as error:
+            message = "grammars need llguidance: pip install 'headrace[engine]'"
+            raise InvalidRequest(message, param=grammar.param) from error
+        matcher = LLMatcher(self._tokenizer, source, log_level=0, limits=LLParserLimits(**_LIMITS))
+        if matcher.is_error():
+            reason = _reason(matcher.get_error())
+            raise InvalidRequest(f"{grammar.param} cannot be kept: {reason}", param=grammar.param)
+        return matcher
+
+
+def _source(grammar: GrammarText) -> str:
+    """The grammar as llguidance reads it: a list of named parts, of which the first is where the answer begins."""
+    match grammar.kind:
+        case "json_object":
+            parts = [_schema_part(grammar, {"type": "object"})]
+        case "json_schema":
+            parts = [_schema_part(grammar, checked_schema(grammar, grammar.text))]
+        case "regex":
+            parts = [_regex_part(checked_text(grammar))]
+        case "choice":
+            parts = [_regex_part("|".join(map(_literal, checked_choices(grammar))))]
+        case "lark":
+            named = {name: _schema_part(grammar, checked_schema(grammar, text)) for name, text in grammar.schemas}
+            parts = [{"lark_grammar": checked_text(grammar)}, *({"name": name, **part} for name, part in named.items())]
+    return msgspec.json.encode({"grammars": parts}).decode()
+
+
+def _schema_part(grammar: GrammarText, schema: Any) -> dict[str, Any]:
+    """A schema with our options in it, which go before those that it brings along."""
+    options = {"whitespace_pattern": _WHITESPACE, "lenient": not grammar.strict, "coerce_one_of": not grammar.strict}
+    if schema is False:
+        raise InvalidRequest(f"{grammar.param} cannot be kept: the schema allows nothing", param=grammar.param)
+    return {"json_schema": {**({} if schema is True else schema), "x-guidance": options}}
+
+
+def _regex_part(expression: str) -> dict[str, Any]:
+    slashed = re.sub(r"(\\.)|/", lambda match: match[1] or r"\/", expression, flags=re.DOTALL)
+    return {"lark_grammar": f"start: TEXT\nTEXT: /{slashed}/"}
+
+
+def _literal(text: str) -> str:
+    """An expression that matches this text alone."""
+    return "".join(f"\\{character}" if character in _PUNCTUATION else character for character in text)
+
+
+def _reason(error: str) -> str:
+    """The one line of llguidance's message that says what is wrong; the others repeat the grammar."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()] or ["unknown"]
+    return next((line for line in lines if line.startswith("error:")), lines[0]).removeprefix("error:").strip()
