@@ -14,6 +14,7 @@ class StopStrings:
 
     Attributes:
         matched: The stop string that ended the text; None so far.
+        unshown_characters: How many of those fed last are not shown: held back, or from a stop string on.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -21,6 +22,7 @@ class StopStrings:
         self._longest = max(map(len, self._stops), default=0)
         self._held = ""
         self.matched: str | None = None
+        self.unshown_characters = 0
 
     def feed(self, text: str) -> str:
         """What of `text`, and of text held back before, can be shown now.
@@ -35,14 +37,17 @@ class StopStrings:
         found = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
         if found:
             _, start, self.matched = min(found)
+            self.unshown_characters = len(text) - start
             return text[:start]
         keep = self._could_begin_at(text)
         self._held = text[keep:]
+        self.unshown_characters = len(self._held)
         return text[:keep]
 
     def flush(self) -> str:
         """What was held back, now that no more text comes; nothing after a match."""
         held, self._held = self._held, ""
+        self.unshown_characters = 0 if self.matched is None else self.unshown_characters
         return held
 
     def _could_begin_at(self, text: str) -> int:

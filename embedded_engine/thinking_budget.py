@@ -48,25 +48,20 @@ class ThinkingBudget:
         self._look()
 
     @property
-    def answering(self) -> bool:
-        """Whether what comes next belongs to the answer."""
-        return self._place.place is Place.ANSWER
+    def thinking(self) -> bool:
+        """Whether the next token belongs to a thought."""
+        return self._place.place is Place.THINKING
 
-    def banned(self) -> tuple[int, ...]:
-        """Tokens that must not come next: a model that has not begun to think and may not at all must not begin."""
-        before = self._place.place is Place.BEFORE and self._max_tokens == 0 and self._ends
-        return (self._marks.opening_token,) if before and self._marks.opening_token is not None else ()
+    @property
+    def swapped(self) -> tuple[int, int] | None:
+        """The end mark and what comes in its place, where the thought would end too early."""
+        closing = self._marks.closing_token
+        early = self.thinking and not self._forced and self._place.tokens < self._min_tokens
+        return (closing, self._wait[0]) if early and closing is not None else None
 
     def forced(self) -> tuple[int, ...]:
         """The only tokens that come next."""
         return self._forced
-
-    def swap(self, token: int) -> int:
-        """What comes in place of `token`: the first of `wait` where it would end the thought too early."""
-        thinking = self._place.place is Place.THINKING and not self._forced
-        if thinking and self._place.tokens < self._min_tokens and token == self._marks.closing_token:
-            return self._wait[0]
-        return token
 
     def advance(self, token: int) -> None:
         """`token` is emitted."""

@@ -57,6 +57,11 @@ class CallReader:
         self._start = stripped(family.start)
         self._ignored = stripped((*family.end, *family.closing, family.separator))
 
+    @property
+    def held_characters(self) -> int:
+        """How many characters are held back, because it is not clear yet what they are."""
+        return len(self._text) + (0 if self._announced else len(self._given))
+
     def feed(self, text: str) -> Said:
         """What of `text`, and of text held back before, is understood now."""
         self._text += text
