@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 from embedded_engine.speculation.confidence import ConfidenceHead
@@ -134,7 +135,8 @@ class Draft:
             heads: Each source's.
             ends: Tokens that end the text: never drafted, since nothing comes after them.
         """
-        self.chain = chain = [Link(token, FORCED, 1.0, 1.0, ()) for token in forced[:most]]
+        certain = takewhile(lambda token: token not in ends, forced[:most])
+        self.chain = chain = [Link(token, FORCED, 1.0, 1.0, ()) for token in certain]
         if chain or not self.options.enabled:
             return chain
         proposals = [(name, proposal) for name, d in self._drafters.items() if (proposal := d.propose())]

@@ -17,7 +17,7 @@ from embedded_engine.speculation.draft import (
     REPETITION,
     SOURCES,
     Draft,
-    Judged,
+    Link,
     SpeculationOptions,
 )
 from embedded_engine.speculation.drafter import Drafter
@@ -32,6 +32,9 @@ from embedded_engine.speculation.repetition import Repetition
 __all__ = ["Draft", "SpeculationOptions", "Speculator"]
 
 _EVERYTHING = SpeculationOptions()
+
+_END = -1
+"""Stands for an end token, which is not among the emitted."""
 
 
 class Speculator:
@@ -127,11 +130,12 @@ class Speculator:
             if position < len(drafted):
                 self._ledger.drafted(link.source, accepted=position < accepted)
                 self._count_prediction(draft, link.source, accepted=position < accepted)
-            if position < len(emitted) and position <= accepted:
-                probability = probabilities[position] if position < len(probabilities) else None
-                self._judge(draft, link.judged, emitted[position], link.token, probability)
-            if position < len(probabilities):
-                self._ledger.judged(link.source, confidence=link.confidence, probability=probabilities[position])
+            probability = probabilities[position] if position < len(probabilities) else None
+            if position <= accepted and (position < len(emitted) or probability is not None):
+                token = emitted[position] if position < len(emitted) else _END
+                self._judge(draft, link, token, probability)
+            if probability is not None:
+                self._ledger.judged(link.source, confidence=link.confidence, probability=probability)
         draft.chain = ()
         for token in emitted:
             draft.take(token)
@@ -148,12 +152,10 @@ class Speculator:
         """What was drafted and accepted so far, by source."""
         return self._ledger.report()
 
-    def _judge(
-        self, draft: Draft, judged: Sequence[Judged], emitted: int, drafted: int, probability: float | None
-    ) -> None:
-        for guess, features, _ in judged:
+    def _judge(self, draft: Draft, link: Link, emitted: int, probability: float | None) -> None:
+        for guess, features, _ in link.judged:
             hit = guess.token == emitted
-            label = probability if probability is not None and guess.token == drafted else float(hit)
+            label = probability if probability is not None and guess.token == link.token else float(hit)
             self._heads[guess.source].learn(features, label)
             draft.note_hit(guess.source, hit=hit)
 

@@ -1,0 +1,170 @@
+"""Speculation changes how fast an answer comes, and nothing in it: on a model that is the same to the last bit.
+
+Each feature of the sampling pipeline, at three temperatures, with drafters of every kind, the worst included.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedded_engine.engine import Engine
+from embedded_engine.kernels.port import Logits
+from embedded_engine.messages import Generate, Text
+from embedded_engine.settings import EngineSettings
+from embedded_engine.speculation.costs import StepCosts
+from embedded_engine.speculation.draft import Draft
+from embedded_engine.speculation.speculator import Speculator
+from tests.unit.embedded_engine.toy import Answers, ToyKernels, run
+
+END = 257
+FREE = StepCosts({1: 1.0, 512: 1.0001})
+"""More rows cost nothing: everything that is likely at all is drafted."""
+
+_TEMPERATURES = (0.0, 0.7, 1.2)
+_FEATURES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "penalties": {"repetition_penalty": 1.3, "presence_penalty": 0.7, "frequency_penalty": 0.4},
+    "bias": {"logit_bias": ((65, 6.0), (66, 5.5), (END, 1.0))},
+    "top-k and top-p": {"top_k": 20, "top_p": 0.8},
+    "min-p": {"min_p": 0.2},
+    "n": {"n": 3},
+    "stop": {"stop": ("A", "bb", "\u0001")},
+    "ends late": {"min_tokens": 9, "logit_bias": ((END, 9.0),)},
+    "never ends": {"ignore_eos": True, "logit_bias": ((END, 9.0),)},
+    "logprobs": {"logprobs": 3},
+}
+
+
+class Drafting(Speculator):
+    """Drafts what it is told to, likely or not."""
+
+    def __init__(self, propose: Callable[[Draft], Sequence[int]]) -> None:
+        super().__init__(FREE)
+        self._propose = propose
+        self.drafted = 0
+
+    def plan(self, drafts: Sequence[Draft], *, room_rows: int, **_: Any) -> list[tuple[int, ...]]:
+        """See `Speculator.plan`; the kernels take only so many rows."""
+        planned = []
+        for draft in drafts:
+            planned.append(tuple(self._propose(draft))[:room_rows])
+            room_rows -= len(planned[-1])
+            self.drafted += len(planned[-1])
+        return planned
+
+
+class Forgetful(ToyKernels):
+    """A model that repeats itself: it forgets all but the last two tokens, so that drafts are often right."""
+
+    def _compute(self, history: tuple[int, ...], sequence: int, rows: int) -> Logits:
+        return super()._compute(history[-2:], sequence, rows) * np.float32(2)
+
+
+def _engine(speculator: Speculator | None, **settings: Any) -> Engine:
+    values = {"context_tokens": 200, "threads": 1, "slots": 4, "step_tokens": 48, **settings}
+    engine = Engine(EngineSettings(model_path="toy", speculation=speculator is not None, **values), Forgetful())
+    if speculator is not None:
+        engine._speculator = speculator
+    return engine
+
+
+def _requests(**fields: Any) -> list[Generate]:
+    return [
+        Generate(**{"id": number, "text": text, "max_tokens": 30, "seed": 7 + number, **fields})
+        for number, text in enumerate(("abcabcabc", "once upon", "\u00e9\u00e9"))
+    ]
+
+
+def _outcome(engine: Engine, requests: Sequence[Generate]) -> dict[tuple[int, int], tuple[Any, ...]]:
+    """By request and choice: the text, the last event, and the log-probabilities."""
+    answers, logprobs = Answers(), defaultdict(list)
+    for request in requests:
+        engine.submit(engine.prepare(request))
+    while engine.busy:
+        events = engine.step()
+        answers.take(events)
+        for event in events:
+            if isinstance(event, Text):
+                logprobs[event.id, event.choice] += event.logprobs
+    assert {} == answers.failed
+    return {key: (answers.text(*key), done, logprobs[key]) for key, done in answers.done.items()}
+
+
+def _oracle(requests: Sequence[Generate]) -> Callable[[Draft], Sequence[int]]:
+    """Knows what will be said, for requests of one choice."""
+    told = Drafting(lambda _: ())
+    outputs: list[list[int]] = []
+    told.end = lambda draft: outputs.append(draft.output)  # type: ignore[method-assign]
+    run(_engine(told), *requests)
+
+    def propose(draft: Draft) -> Sequence[int]:
+        return next((o[len(draft.output) :] for o in outputs if o[: len(draft.output)] == draft.output), ())[:9]
+
+    return propose
+
+
+_dice = random.Random(3)  # noqa: S311 - tokens, not secrets
+_DRAFTERS: dict[str, Callable[[Draft], Sequence[int]]] = {
+    "at random": lambda _: [_dice.randrange(256) for _ in range(_dice.randrange(6))],
+    "always wrong": lambda _: [200, 201, 202],
+    "an end token": lambda _: [END, 65, END],
+    "an end token in the middle": lambda draft: [*draft.output[-2:], END, 65],
+    "control tokens": lambda _: [258, 256, 260],
+    "longer than the answer may be": lambda draft: (draft.output or [65]) * 40,
+}
+
+
+@pytest.mark.parametrize("feature", _FEATURES)
+@pytest.mark.parametrize("temperature", _TEMPERATURES)
+def test_the_same_seed_gives_the_same_tokens_with_speculation_on_and_off(temperature: float, feature: str) -> None:
+    """Text, reason, counts and log-probabilities, and most tokens come from drafts in the end."""
+    requests = _requests(temperature=temperature, **_FEATURES[feature])
+    speculator = Speculator(FREE, end_tokens=frozenset({END, 259}))
+    assert _outcome(_engine(None), requests) == _outcome(_engine(speculator), requests)
+    if feature != "stop":  # a text that is over at once has no drafts
+        assert sum(account.drafted for account in speculator.report().values()) > 0
+
+
+@pytest.mark.parametrize("drafter", _DRAFTERS)
+@pytest.mark.parametrize("temperature", _TEMPERATURES)
+def test_no_draft_is_so_bad_that_it_changes_the_answer(temperature: float, drafter: str) -> None:
+    """Whatever is drafted, with penalties that count the context and a stop string."""
+    requests = _requests(temperature=temperature, presence_penalty=0.5, stop=("zz",))
+    speculator = Drafting(_DRAFTERS[drafter])
+    assert _outcome(_engine(None), requests) == _outcome(_engine(speculator), requests)
+    assert speculator.drafted > 0
+
+
+@pytest.mark.parametrize("temperature", _TEMPERATURES)
+def test_who_knows_the_answer_saves_steps_and_changes_nothing(temperature: float) -> None:
+    """A drafter that is always right, through max_tokens and the end of the text."""
+    requests = _requests(temperature=temperature)
+    plain, quick = _engine(None), _engine(Drafting(_oracle(requests)))
+    assert _outcome(plain, requests) == _outcome(quick, requests)
+    assert quick.steps < plain.steps / 3
+
+
+def test_the_cells_of_rejected_drafts_are_dropped() -> None:
+    """After each step every running sequence holds what was emitted and nothing else."""
+    engine = _engine(Drafting(_DRAFTERS["always wrong"]))
+    kernels = engine._kernels
+    for request in _requests(temperature=0):
+        engine.submit(engine.prepare(request))
+    while engine.busy:
+        engine.step()
+        for running in engine._scheduler.running.values():
+            for choice in running.choices:
+                if choice.slot is not None:
+                    assert choice.tokens[: choice.computed] == list(kernels.tokens(choice.slot))
+
+
+def test_speculation_that_knows_nothing_is_plain_decoding() -> None:
+    """A drafter that proposes nothing costs no row (L06)."""
+    requests = _requests(temperature=0)
+    plain, idle = _engine(None), _engine(Drafting(lambda _: ()))
+    assert _outcome(plain, requests) == _outcome(idle, requests)
+    assert [len(rows) for rows in plain._kernels.batches] == [len(rows) for rows in idle._kernels.batches]
