@@ -175,7 +175,7 @@ class Engine:
             Choice(
                 running=running,
                 index=index,
-                chooser=Chooser(request.sampling, choice=index, prompt=request.prompt),
+                chooser=self._new_chooser(request, index),
                 draft=self._speculator.begin(request.prompt, scope="", options=options),
                 tokens=list(request.prompt),
                 stops=StopStrings(request.stop),
@@ -183,6 +183,11 @@ class Engine:
             for index in range(request.n)
         ]
         return running
+
+    def _new_chooser(self, request: Prepared, index: int) -> Chooser:
+        grammar = request.new_grammar() if request.new_grammar is not None else None
+        ends = self._vocabulary.ends
+        return Chooser(request.sampling, choice=index, prompt=request.prompt, ends=ends, grammar=grammar)
 
     def _plan_drafts(self, choices: Sequence[Choice], room_rows: int) -> list[tuple[int, ...]]:
         # A choice's last token needs no cell: what is drafted beyond it would be computed for nothing.
