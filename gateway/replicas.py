@@ -34,6 +34,7 @@ _HEARING = "hearing the other replicas"
 _WAIT_S = 1.0
 _LONGEST_PAUSE_S = 2.0
 _GIVE_UP_S = 1.0
+_AGAIN_S = 0.05
 
 _log = logging.getLogger(__name__)
 
@@ -153,9 +154,7 @@ class Replicas:
     async def close(self) -> None:
         """Tells the others that it leaves, where it can; idempotent."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancel(tasks)
         if tasks and _TELLING not in self._lost_since_s:
             self._outbox.append(Left(self._name))
             try:
@@ -254,3 +253,12 @@ class Replicas:
                 self._hear(msgspec.structs.replace(event, age_s=event.age_s + age_s))
             else:
                 self._hear(event)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Until all have ended: redis-py swallows a cancellation that meets it while it connects."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=_AGAIN_S)
