@@ -9,14 +9,18 @@ import ctypes
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedded_engine.errors import LoadFailed
-from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, ModelFacts, Row
+from embedded_engine.kernels.batch import Batch
+from embedded_engine.kernels.model_facts import read_facts
+from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, Row
 
-__all__ = ["NOT_TEXT", "Batch", "CKernels", "LogCallback", "log_to_python", "signature"]
+__all__ = ["NOT_TEXT", "POOLING_NONE", "CKernels", "LogCallback", "log_to_python", "signature"]
 
 _logger = logging.getLogger("embedded_engine.kernels")
 
@@ -31,7 +35,9 @@ NOT_TEXT = 1 | 8
 What `parse_special` makes of text, and what adds nothing to a text.
 """
 
-_TOKEN_NONE = -1
+POOLING_NONE = 0
+"""LLAMA_POOLING_TYPE_NONE of llama.h."""
+
 _PIECE_BYTES = 256
 
 
@@ -52,65 +58,46 @@ def log_to_python(level: int, text: bytes | None, _user_data: int | None) -> Non
         _logger.log(_LOG_LEVELS[level], "%s", text.decode("utf-8", "replace").rstrip())
 
 
-class Batch:
-    """The arrays of a C batch, allocated once, filled for each call."""
+class _Lane(NamedTuple):
+    """A context of the library, and the batch that it is given."""
 
-    def __init__(self, rows: int) -> None:
-        self.token = np.zeros(rows, np.int32)
-        self.position = np.zeros(rows, np.int32)
-        self.sequences_per_row = np.ones(rows, np.int32)
-        self.sequence = np.zeros(rows, np.int32)
-        self.wants_logits = np.zeros(rows, np.int8)
-        self._sequence_pointers = (self.sequence.ctypes.data + 4 * np.arange(rows)).astype(np.uintp)
-
-    def fill(self, rows: Sequence[Row]) -> None:
-        """Write `rows` into the arrays."""
-        n = len(rows)
-        self.sequence[:n], self.token[:n], self.position[:n], self.wants_logits[:n] = np.array(rows, np.int32).T
-
-    def struct(self, kind: type[ctypes.Structure], n_rows: int) -> ctypes.Structure:
-        """The first `n_rows` rows as the library's own struct.
-
-        Count, token, no embeddings, position, sequences, logits.
-        """
-        batch = kind(n_rows)
-        arrays = (self.token, None, self.position, self.sequences_per_row, self._sequence_pointers, self.wants_logits)
-        fields: Any = kind._fields_
-        for array, (name, pointer) in zip(arrays, fields[1:], strict=False):  # ik_llama.cpp's batch has three more
-            if array is not None:
-                setattr(batch, name, array.ctypes.data_as(pointer))
-        return batch
+    context: int
+    batch: Batch
 
 
 class CKernels(ABC):
-    """A model and its context behind the C interface; a subclass says where the two libraries differ."""
+    """A model and its lanes behind the C interface; a subclass says where the two libraries differ."""
 
     name: str
     batch_struct: type[ctypes.Structure]
+    state_flags: tuple[int, ...] = ()
+    """What the functions that save and restore a sequence want last."""
 
     def __init__(self, library: ctypes.CDLL, model: int, vocabulary: int) -> None:
         self._library = library
         self._model: int | None = model
         self._vocabulary = vocabulary
-        self._context: int | None = None
-        self._batch = Batch(1)
-        self.facts = self._read_facts()
+        self._shape: ContextShape
+        self._lanes: list[_Lane] = []
+        self._reader: _Lane | None = None
+        self._logits_at: list[tuple[int, int]] = []
+        self.facts = read_facts(library, model)
 
     @abstractmethod
-    def _new_context(self, shape: ContextShape) -> int | None:
-        """The library's context, or None when it refuses."""
+    def _new_context(self, shape: ContextShape, *, embeds: bool) -> int | None:
+        """The library's context, or None when it refuses; for hidden states or for logits."""
 
     @abstractmethod
-    def _make_room(self) -> bool:
-        """Move the used cells together after a batch found no place; False where the library cannot."""
+    def _make_room(self, context: int) -> bool:
+        """Move the used cells together; False where the library cannot."""
 
     @abstractmethod
-    def remove(self, sequence: int, start: int = 0) -> None:
-        """See `Kernels.remove`."""
+    def _remove(self, context: int, sequence: int, start: int) -> None:
+        """See `Kernels.remove`, within a context."""
 
     @abstractmethod
-    def share(self, source: int, target: int, tokens: int) -> None:
-        """See `Kernels.share`."""
+    def _share(self, context: int, source: int, target: int, tokens: int) -> None:
+        """See `Kernels.share`, within a context."""
 
     @abstractmethod
     def is_end(self, token: int) -> bool:
@@ -122,19 +109,13 @@ class CKernels(ABC):
 
     def open_context(self, shape: ContextShape) -> None:
         """See `Kernels.open_context`."""
-        self._close_context()
-        context = self._new_context(shape)
-        if not context:
-            raise LoadFailed(
-                f"{self.name} could not make a context of {shape.kv_tokens} tokens; is there enough memory?"
-            )
-        self._context = context
-        self._library.llama_set_n_threads(context, shape.threads, shape.threads)
-        self._batch = Batch(shape.batch_rows)
+        self._close_contexts()
+        self._shape = shape
+        self._lanes = [self._open_lane(shape) for _ in range(shape.lanes)]
 
     def close(self) -> None:
         """See `Kernels.close`."""
-        self._close_context()
+        self._close_contexts()
         if self._model:
             self._free_model(self._model)
             self._model = None
@@ -167,58 +148,105 @@ class CKernels(ABC):
 
     def decode(self, rows: Sequence[Row]) -> None:
         """See `Kernels.decode`."""
-        self._batch.fill(rows)
-        batch = self._batch.struct(self.batch_struct, len(rows))
-        status: int = self._library.llama_decode(self._context, batch)
-        if status == 1 and self._make_room():
-            status = self._library.llama_decode(self._context, batch)
-        if status != 0:
-            reason = "no room in the context" if status == 1 else f"status {status}"
-            raise DecodeError(f"{self.name} failed to decode {len(rows)} rows: {reason}")
+        sequences = self._shape.sequences
+        by_lane: dict[int, list[Row]] = {}
+        self._logits_at = []
+        for row in rows:
+            lane, sequence = divmod(row.sequence, sequences)
+            mine = by_lane.setdefault(lane, [])
+            self._logits_at.append((lane, len(mine)))
+            mine.append(row if lane == 0 else row._replace(sequence=sequence))
+        for lane, mine in by_lane.items():
+            self._decode(self._lanes[lane], mine)
 
     def logits(self, row: int) -> Logits:
         """See `Kernels.logits`."""
-        pointer = self._library.llama_get_logits_ith(self._context, row)
+        lane, index = self._logits_at[row]
+        pointer = self._library.llama_get_logits_ith(self._lanes[lane].context, index)
         if not pointer:
             raise DecodeError(f"{self.name} has no logits for row {row}")
         return np.ctypeslib.as_array(pointer, (self.facts.vocabulary_tokens,))
+
+    def remove(self, sequence: int, start: int = 0) -> None:
+        """See `Kernels.remove`."""
+        lane, local = divmod(sequence, self._shape.sequences)
+        self._remove(self._lanes[lane].context, local, start)
+
+    def share(self, source: int, target: int, tokens: int) -> None:
+        """See `Kernels.share`."""
+        lane, local = divmod(source, self._shape.sequences)
+        self._share(self._lanes[lane].context, local, target % self._shape.sequences, tokens)
+
+    def save(self, sequence: int) -> bytes:
+        """See `Kernels.save`."""
+        lane, local = divmod(sequence, self._shape.sequences)
+        context, flags = self._lanes[lane].context, self.state_flags
+        size: int = self._library.llama_state_seq_get_size(context, local, *flags)
+        saved = ctypes.create_string_buffer(size)
+        written: int = self._library.llama_state_seq_get_data(context, saved, size, local, *flags)
+        return saved.raw[:written]
+
+    def restore(self, sequence: int, saved: bytes) -> bool:
+        """See `Kernels.restore`."""
+        lane, local = divmod(sequence, self._shape.sequences)
+        context = self._lanes[lane].context
+        for is_last in (False, True):
+            if self._library.llama_state_seq_set_data(context, saved, len(saved), local, *self.state_flags):
+                return True
+            self._remove(context, local, 0)
+            if is_last or not self._make_room(context):
+                return False
+        return False
+
+    def compact(self, lane: int) -> None:
+        """See `Kernels.compact`."""
+        self._make_room(self._lanes[lane].context)
+
+    def hidden_states(self, tokens: Sequence[int], start: int) -> NDArray[np.float32]:
+        """See `Kernels.hidden_states`."""
+        if self._reader is None:
+            shape = replace(self._shape, kv_tokens=self.facts.context_tokens, sequences=1)
+            self._reader = self._open_lane(shape, embeds=True)
+        context = self._reader.context
+        if start == 0:
+            self._remove(context, 0, 0)
+        self._decode(self._reader, [Row(0, token, start + at, wants_logits=True) for at, token in enumerate(tokens)])
+        width: int = self._library.llama_model_n_embd(self._model)
+        states = np.empty((len(tokens), width), np.float32)
+        for index in range(len(tokens)):
+            pointer = self._library.llama_get_embeddings_ith(context, index)
+            if not pointer:
+                raise DecodeError(f"{self.name} has no hidden state for row {index}")
+            states[index] = np.ctypeslib.as_array(pointer, (width,))
+        return states
 
     @abstractmethod
     def _free_model(self, model: int) -> None:
         """Free the model; the function has another name in each library."""
 
-    def _close_context(self) -> None:
-        if self._context:
-            self._library.llama_free(self._context)
-            self._context = None
+    def _open_lane(self, shape: ContextShape, *, embeds: bool = False) -> _Lane:
+        context = self._new_context(shape, embeds=embeds)
+        if not context:
+            raise LoadFailed(
+                f"{self.name} could not make a context of {shape.kv_tokens} tokens; is there enough memory?"
+            )
+        self._library.llama_set_n_threads(context, shape.threads, shape.threads)
+        return _Lane(context, Batch(shape.batch_rows))
 
-    def _read_facts(self) -> ModelFacts:
-        library, vocabulary = self._library, library_vocabulary(self._library, self._model)
-        buffer = ctypes.create_string_buffer(_PIECE_BYTES)
-        library.llama_model_desc(self._model, buffer, _PIECE_BYTES)
-        template: bytes | None = library.llama_model_chat_template(self._model, None)
-        bos, eos = library.llama_vocab_bos(vocabulary), library.llama_vocab_eos(vocabulary)
-        return ModelFacts(
-            description=buffer.value.decode("utf-8", "replace"),
-            quantisation=_quantisation(self._metadata("general.file_type")),
-            context_tokens=library.llama_n_ctx_train(self._model),
-            vocabulary_tokens=library.llama_vocab_n_tokens(vocabulary),
-            chat_template=template.decode("utf-8", "replace") if template else None,
-            bos_token=None if bos == _TOKEN_NONE else bos,
-            eos_token=None if eos == _TOKEN_NONE else eos,
-            adds_bos=bool(library.llama_vocab_get_add_bos(vocabulary)),
-        )
+    def _decode(self, lane: _Lane, rows: Sequence[Row]) -> None:
+        lane.batch.fill(rows)
+        batch = lane.batch.struct(self.batch_struct, len(rows))
+        status: int = self._library.llama_decode(lane.context, batch)
+        if status == 1 and self._make_room(lane.context):
+            status = self._library.llama_decode(lane.context, batch)
+        if status != 0:
+            reason = "no room in the context" if status == 1 else f"status {status}"
+            raise DecodeError(f"{self.name} failed to decode {len(rows)} rows: {reason}")
 
-    def _metadata(self, key: str) -> str | None:
-        buffer = ctypes.create_string_buffer(_PIECE_BYTES)
-        length = self._library.llama_model_meta_val_str(self._model, key.encode(), buffer, _PIECE_BYTES)
-        return buffer.value.decode("utf-8", "replace") if length >= 0 else None
-
-
-def library_vocabulary(library: ctypes.CDLL, model: int | None) -> int:
-    """The handle that functions named `llama_vocab_...` take in both libraries."""
-    handle: int = library.llama_model_get_vocab(model)
-    return handle
+    def _close_contexts(self) -> None:
+        for lane in (*self._lanes, *([self._reader] if self._reader else [])):
+            self._library.llama_free(lane.context)
+        self._lanes, self._reader = [], None
 
 
 def declare(library: ctypes.CDLL) -> None:
@@ -241,29 +269,5 @@ def declare(library: ctypes.CDLL) -> None:
     signature(library, "llama_tokenize", i32, pointer, text, i32, tokens, i32, flag, flag)
     signature(library, "llama_token_to_piece", i32, pointer, i32, text, i32, i32, flag)
     signature(library, "llama_get_logits_ith", logits, pointer, i32)
-
-
-_FILE_TYPES = {
-    "0": "F32",
-    "1": "F16",
-    "2": "Q4_0",
-    "3": "Q4_1",
-    "7": "Q8_0",
-    "8": "Q5_0",
-    "9": "Q5_1",
-    "10": "Q2_K",
-    "11": "Q3_K_S",
-    "12": "Q3_K_M",
-    "13": "Q3_K_L",
-    "14": "Q4_K_S",
-    "15": "Q4_K_M",
-    "16": "Q5_K_S",
-    "17": "Q5_K_M",
-    "18": "Q6_K",
-    "32": "BF16",
-}
-"""`general.file_type` of a GGUF file, as numbered by `enum llama_ftype` of both libraries' llama.h."""
-
-
-def _quantisation(file_type: str | None) -> str:
-    return _FILE_TYPES.get(file_type or "", "unknown")
+    signature(library, "llama_get_embeddings_ith", logits, pointer, i32)
+    signature(library, "llama_model_n_embd", i32, pointer)

@@ -16,7 +16,15 @@ import ctypes
 from typing import Any
 
 from embedded_engine.errors import KernelsMissing, LoadFailed
-from embedded_engine.kernels.c_api import NOT_TEXT, CKernels, LogCallback, declare, log_to_python, signature
+from embedded_engine.kernels.c_api import (
+    NOT_TEXT,
+    POOLING_NONE,
+    CKernels,
+    LogCallback,
+    declare,
+    log_to_python,
+    signature,
+)
 from embedded_engine.kernels.port import ContextShape
 
 __all__ = ["IkLlamaKernels", "load"]
@@ -54,6 +62,7 @@ class IkLlamaKernels(CKernels):
     """A model computed by ik_llama.cpp."""
 
     name = "ik_llama"
+    state_flags = (0,)
 
     def __init__(self, library: ctypes.CDLL, api: Any, model: int) -> None:
         self._api = api
@@ -68,27 +77,27 @@ class IkLlamaKernels(CKernels):
         """See `Kernels.is_control`."""
         return bool(self._library.llama_token_get_attr(self._model, token) & NOT_TEXT)
 
-    def remove(self, sequence: int, start: int = 0) -> None:
-        """See `Kernels.remove`."""
-        self._library.llama_kv_cache_seq_rm(self._context, sequence, start, -1)
+    def _remove(self, context: int, sequence: int, start: int) -> None:
+        self._library.llama_kv_cache_seq_rm(context, sequence, start, -1)
 
-    def share(self, source: int, target: int, tokens: int) -> None:
-        """See `Kernels.share`."""
-        self._library.llama_kv_cache_seq_cp(self._context, source, target, 0, tokens)
+    def _share(self, context: int, source: int, target: int, tokens: int) -> None:
+        self._library.llama_kv_cache_seq_cp(context, source, target, 0, tokens)
 
-    def _new_context(self, shape: ContextShape) -> int | None:
+    def _new_context(self, shape: ContextShape, *, embeds: bool) -> int | None:
         params = self._api.llama_context_default_params()
         params.n_ctx = shape.kv_tokens
         params.n_batch = shape.batch_rows
         params.n_ubatch = min(shape.micro_batch_rows, shape.batch_rows)
         params.n_seq_max = shape.sequences
         params.flash_attn = False
+        params.embeddings = embeds
+        params.pooling_type = POOLING_NONE
         context: int | None = self._api.llama_init_from_model(self._model, params)
         return context
 
-    def _make_room(self) -> bool:
-        self._library.llama_kv_cache_defrag(self._context)
-        self._library.llama_kv_cache_update(self._context)
+    def _make_room(self, context: int) -> bool:
+        self._library.llama_kv_cache_defrag(context)
+        self._library.llama_kv_cache_update(context)
         return True
 
     def _free_model(self, model: int) -> None:
@@ -98,11 +107,15 @@ class IkLlamaKernels(CKernels):
 def _declare(library: ctypes.CDLL, api: Any) -> None:
     declare(library)
     pointer, i32, flag = ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool
+    size, data = ctypes.c_size_t, ctypes.c_char_p
     signature(library, "llama_decode", i32, pointer, api.llama_batch)
     signature(library, "llama_free_model", None, pointer)
     signature(library, "llama_token_is_eog", flag, pointer, i32)
     signature(library, "llama_token_get_attr", i32, pointer, i32)
     signature(library, "llama_kv_cache_seq_rm", flag, pointer, i32, i32, i32)
     signature(library, "llama_kv_cache_seq_cp", None, pointer, i32, i32, i32, i32)
+    signature(library, "llama_state_seq_get_size", size, pointer, i32, i32)
+    signature(library, "llama_state_seq_get_data", size, pointer, data, size, i32, i32)
+    signature(library, "llama_state_seq_set_data", size, pointer, data, size, i32, i32)
     signature(library, "llama_kv_cache_defrag", None, pointer)
     signature(library, "llama_kv_cache_update", i32, pointer)

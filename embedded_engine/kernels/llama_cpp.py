@@ -16,10 +16,10 @@ from typing import ClassVar
 from embedded_engine.errors import KernelsMissing, LoadFailed
 from embedded_engine.kernels.c_api import (
     NOT_TEXT,
+    POOLING_NONE,
     CKernels,
     LogCallback,
     declare,
-    library_vocabulary,
     log_to_python,
     signature,
 )
@@ -130,8 +130,7 @@ class LlamaCppKernels(CKernels):
     batch_struct = _Batch
 
     def __init__(self, library: ctypes.CDLL, model: int) -> None:
-        self._memory: int | None = None
-        super().__init__(library, model, vocabulary=library_vocabulary(library, model))
+        super().__init__(library, model, vocabulary=library.llama_model_get_vocab(model))
 
     def is_end(self, token: int) -> bool:
         """See `Kernels.is_end`."""
@@ -141,15 +140,13 @@ class LlamaCppKernels(CKernels):
         """See `Kernels.is_control`."""
         return bool(self._library.llama_vocab_get_attr(self._vocabulary, token) & NOT_TEXT)
 
-    def remove(self, sequence: int, start: int = 0) -> None:
-        """See `Kernels.remove`."""
-        self._library.llama_memory_seq_rm(self._memory, sequence, start, -1)
+    def _remove(self, context: int, sequence: int, start: int) -> None:
+        self._library.llama_memory_seq_rm(self._library.llama_get_memory(context), sequence, start, -1)
 
-    def share(self, source: int, target: int, tokens: int) -> None:
-        """See `Kernels.share`."""
-        self._library.llama_memory_seq_cp(self._memory, source, target, 0, tokens)
+    def _share(self, context: int, source: int, target: int, tokens: int) -> None:
+        self._library.llama_memory_seq_cp(self._library.llama_get_memory(context), source, target, 0, tokens)
 
-    def _new_context(self, shape: ContextShape) -> int | None:
+    def _new_context(self, shape: ContextShape, *, embeds: bool) -> int | None:
         params = self._library.llama_context_default_params()
         params.n_ctx = shape.kv_tokens
         params.n_batch = shape.batch_rows
@@ -158,11 +155,13 @@ class LlamaCppKernels(CKernels):
         params.n_outputs_max_per_seq = 0  # as many as the batch has rows; the default allows one
         params.flash_attn_type = _FLASH_ATTENTION_OFF
         params.kv_unified = True  # sequences share the cells, so that a short one leaves its room to a long one
+        params.embeddings = embeds
+        params.pooling_type = POOLING_NONE
         context: int | None = self._library.llama_init_from_model(self._model, params)
-        self._memory = self._library.llama_get_memory(context) if context else None
         return context
 
-    def _make_room(self) -> bool:
+    def _make_room(self, context: int) -> bool:
+        del context
         return False  # a batch may lie scattered over the free cells: no room is no room
 
     def _free_model(self, model: int) -> None:
@@ -210,4 +209,7 @@ def _declare(library: ctypes.CDLL) -> None:
     signature(library, "llama_vocab_is_eog", flag, pointer, i32)
     signature(library, "llama_vocab_get_attr", i32, pointer, i32)
     signature(library, "llama_memory_seq_rm", flag, pointer, i32, i32, i32)
+    signature(library, "llama_state_seq_get_size", ctypes.c_size_t, pointer, i32)
+    signature(library, "llama_state_seq_get_data", ctypes.c_size_t, pointer, text, ctypes.c_size_t, i32)
+    signature(library, "llama_state_seq_set_data", ctypes.c_size_t, pointer, text, ctypes.c_size_t, i32)
     signature(library, "llama_memory_seq_cp", None, pointer, i32, i32, i32, i32)

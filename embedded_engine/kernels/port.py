@@ -1,7 +1,11 @@
 """What the engine asks of a library that computes a model, and nothing more.
 
-An implementation owns one model and one context: a memory of key-value cells that the running sequences share. It is
-used from one thread, `tokenize`, `piece`, `is_end` and `is_control` excepted, which only read the model.
+An implementation owns one model and some *lanes*: memories of key-value cells, each shared by the sequences that live
+in it. A row attends to its own sequence, and yet costs time for every cell of its lane, since the libraries compute the
+others too and mask them; a lane costs a pass over the weights each time it has rows. So a few short sequences are best
+kept in one lane, and long ones apart.
+
+It is used from one thread, `tokenize`, `piece`, `is_end` and `is_control` excepted, which only read the model.
 """
 
 from collections.abc import Sequence
@@ -60,16 +64,18 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextShape:
-    """How large the context is made.
+    """How large the lanes are made.
 
     Attributes:
-        kv_tokens: Cells, shared by all sequences.
-        sequences: Sequence numbers 0 to `sequences` - 1 may be used.
+        lanes: How many.
+        kv_tokens: Cells of each lane, shared by its sequences.
+        sequences: Of each lane; number q lives in lane q // `sequences`.
         threads: Threads that compute.
         batch_rows: At most so many rows in one `decode`.
         micro_batch_rows: The library computes at most so many of them at once.
     """
 
+    lanes: int = 1
     kv_tokens: int
     sequences: int
     threads: int
@@ -89,14 +95,14 @@ class Kernels(Protocol):
         """What the file says of itself."""
 
     def open_context(self, shape: ContextShape) -> None:
-        """Make the context, or make it anew: all sequences are empty afterwards.
+        """Make the lanes, or make them anew: all sequences are empty afterwards.
 
         Raises:
             LoadFailed: There is not enough memory, or the library refuses.
         """
 
     def close(self) -> None:
-        """Free the context and the model."""
+        """Free the lanes and the model."""
 
     def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         """The tokens of `text`.
@@ -117,7 +123,7 @@ class Kernels(Protocol):
         """Whether `token` steers the model and is no text; the unknown token counts as one."""
 
     def decode(self, rows: Sequence[Row]) -> None:
-        """Compute all rows in one call.
+        """Compute all rows, in one call of the library for each lane that has some.
 
         Args:
             rows: At most `batch_rows`; those of one sequence in the order of their positions, without gaps.
@@ -136,4 +142,30 @@ class Kernels(Protocol):
         """Forget a sequence's cells from position `start` on; those that another sequence shares stay for it."""
 
     def share(self, source: int, target: int, tokens: int) -> None:
-        """Let the empty sequence `target` share the first `tokens` cells of `source`; no cell is copied or used up."""
+        """Let the empty sequence `target` share the first `tokens` cells of `source`, which lives in the same lane.
+
+        No cell is copied or used up.
+        """
+
+    def save(self, sequence: int) -> bytes:
+        """All cells of a sequence, for `restore` of the same kernels with the same model and shape of cells."""
+
+    def restore(self, sequence: int, saved: bytes) -> bool:
+        """Fill the empty `sequence`, of any lane, with what `save` gave; False, and empty, where there is no room."""
+
+    def compact(self, lane: int) -> None:
+        """Move a lane's used cells together where the library can: it costs time for every cell up to the last used."""
+
+    def hidden_states(self, tokens: Sequence[int], start: int) -> NDArray[np.float32]:
+        """What the last layer says at each token of a text that is read apart from all sequences.
+
+        Args:
+            tokens: At most `batch_rows`, at the positions from `start` on.
+            start: 0 begins a new text.
+
+        Returns:
+            Shape (len(tokens), width of the model), after the model's last norm.
+
+        Raises:
+            DecodeError: The library failed.
+        """

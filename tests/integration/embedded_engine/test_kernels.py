@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,55 @@ def test_a_copied_sequence_goes_its_own_way(kernels: Kernels) -> None:
     kernels.decode(_rows(3, _tokens(kernels, " not in doubt: the city of London is"), len(tokens) - 1))
     kernels.decode(_rows(0, tokens[-1:], len(tokens) - 1))
     assert b" Paris" == kernels.piece(int(np.argmax(kernels.logits(0))))
+
+
+def test_lanes_keep_their_own_cells(kernels: Kernels) -> None:
+    """The same sequence in two lanes is two; each has a lane's room; a batch over both has its logits in order."""
+    kernels.open_context(replace(_shape(), lanes=2))
+    tokens = _tokens(kernels, "The capital of France is")
+    other = _tokens(kernels, "The capital of Germany is")
+    filler = _tokens(kernels, " river" * 60)
+    for sequence in (1, 2, 3, 9, 10, 11):
+        kernels.decode(_rows(sequence, filler))
+    rows = _rows(8, other) + _rows(0, tokens)
+    kernels.decode(rows)
+    best = [kernels.piece(int(np.argmax(kernels.logits(row)))) for row in (len(other) - 1, len(rows) - 1)]
+    assert [b" Berlin", b" Paris"] == best
+
+
+def test_a_saved_sequence_goes_on_in_any_lane(kernels: Kernels) -> None:
+    """Bit for bit the same as where it was saved; what was kept too long can be cut off; a full lane says no."""
+    kernels.open_context(replace(_shape(), lanes=2))
+    tokens = _tokens(kernels, "The capital of France is")
+    kernels.decode(_rows(3, tokens[:-1]))
+    saved = kernels.save(3)
+    kernels.decode(_rows(3, tokens[-1:], len(tokens) - 1))
+    expected = kernels.logits(0).copy()
+    assert kernels.restore(9, saved)
+    kernels.decode(_rows(9, tokens[-1:], len(tokens) - 1))
+    np.testing.assert_array_equal(expected, kernels.logits(0))
+    kernels.remove(9, 2)
+    kernels.decode(_rows(9, tokens[2:], 2))
+    assert b" Paris" == kernels.piece(int(np.argmax(kernels.logits(len(tokens) - 3))))
+    filler = _tokens(kernels, " river" * 60)
+    for sequence in range(4):
+        kernels.remove(sequence)
+        kernels.decode(_rows(sequence, filler))
+    assert not kernels.restore(5, kernels.save(0))
+    kernels.decode(_rows(10, tokens))
+    assert b" Paris" == kernels.piece(int(np.argmax(kernels.logits(len(tokens) - 1))))
+
+
+def test_hidden_states_do_not_depend_on_how_a_text_is_cut(kernels: Kernels) -> None:
+    """One row for each token; a new text forgets the last one; the sequences are left alone."""
+    tokens = _tokens(kernels, "The mill stands on the river below the bridge")
+    kernels.decode(_rows(0, tokens[:4]))
+    whole = kernels.hidden_states(tokens, 0)
+    parts = [kernels.hidden_states(tokens[start : start + 4], start) for start in range(0, len(tokens), 4)]
+    assert (len(tokens), 576) == whole.shape
+    np.testing.assert_allclose(whole, np.concatenate(parts), atol=0.2)
+    assert np.max(np.abs(whole[0] - whole[-1])) > 1
+    kernels.decode(_rows(0, tokens[4:5], 4))
 
 
 def test_a_prompt_finds_room_in_scattered_cells(kernels: Kernels) -> None:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedded_engine.engine import Engine
 from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, ModelFacts, Row
@@ -17,6 +18,13 @@ TEMPLATE = (
     "{% for message in messages %}<|turn|>{{ message.role }}\n{% if message.name %}{{ message.name }}: {% endif %}"
     "{{ message.content | trim }}<|/turn|>{% endfor %}<|turn|>assistant{{ '\n' }}"
 )
+
+
+class _Cell:
+    """One token's place in the memory."""
+
+    def __init__(self, token: int) -> None:
+        self.token = token
 
 
 class ToyKernels:
@@ -51,7 +59,8 @@ class ToyKernels:
         self.fails: Callable[[Sequence[Row]], bool] = lambda _: False
         self.not_numbers: set[int] = set()
         self.batches: list[list[Row]] = []
-        self.cells: dict[int, list[int]] = {}
+        self.cells: dict[int, list[_Cell]] = {}
+        self._read: list[int] = []
         self._batch_noise = batch_noise
         self._logits: dict[int, Logits] = {}
         self._shape: ContextShape
@@ -59,7 +68,7 @@ class ToyKernels:
     def open_context(self, shape: ContextShape) -> None:
         """See `Kernels.open_context`."""
         self._shape = shape
-        self.cells = {sequence: [] for sequence in range(shape.sequences)}
+        self.cells = {sequence: [] for sequence in range(shape.sequences * shape.lanes)}
 
     def close(self) -> None:
         """See `Kernels.close`."""
@@ -105,11 +114,12 @@ class ToyKernels:
         for index, row in enumerate(rows):
             history = self.cells[row.sequence]
             assert row.position == len(history), "a gap in the positions"
-            history.append(row.token)
+            history.append(_Cell(row.token))
             if row.wants_logits:
-                self._logits[index] = self._compute(tuple(history), row.sequence, len(rows))
-        if sum(map(len, self.cells.values())) > self._shape.kv_tokens:
-            raise DecodeError("more cells than there are")
+                self._logits[index] = self._compute(self.tokens(row.sequence), row.sequence, len(rows))
+        for lane in range(self._shape.lanes):
+            if self.used_cells(lane) > self._shape.kv_tokens:
+                raise DecodeError("more cells than there are")
 
     def logits(self, row: int) -> Logits:
         """See `Kernels.logits`."""
@@ -122,8 +132,41 @@ class ToyKernels:
     def share(self, source: int, target: int, tokens: int) -> None:
         """See `Kernels.share`."""
         assert self.cells[target] == []
+        assert source // self._shape.sequences == target // self._shape.sequences, "lanes share nothing"
         assert len(self.cells[source]) >= tokens
         self.cells[target] = self.cells[source][:tokens]
+
+    def save(self, sequence: int) -> bytes:
+        """See `Kernels.save`."""
+        return np.array(self.tokens(sequence), np.int32).tobytes()
+
+    def restore(self, sequence: int, saved: bytes) -> bool:
+        """See `Kernels.restore`."""
+        assert self.cells[sequence] == []
+        tokens = np.frombuffer(saved, np.int32)
+        if self.used_cells(sequence // self._shape.sequences) + len(tokens) > self._shape.kv_tokens:
+            return False
+        self.cells[sequence] = [_Cell(int(token)) for token in tokens]
+        return True
+
+    def compact(self, lane: int) -> None:
+        """See `Kernels.compact`."""
+
+    def hidden_states(self, tokens: Sequence[int], start: int) -> NDArray[np.float32]:
+        """See `Kernels.hidden_states`: token, position, and the sum of the tokens so far."""
+        self._read = [*(self._read if start else []), *tokens]
+        sums = np.cumsum(self._read)[start:]
+        return np.stack([tokens, start + np.arange(len(tokens)), sums], axis=1).astype(np.float32)
+
+    def tokens(self, sequence: int) -> tuple[int, ...]:
+        """What a sequence holds."""
+        return tuple(cell.token for cell in self.cells[sequence])
+
+    def used_cells(self, lane: int) -> int:
+        """Cells in use: those that sequences share count once."""
+        first = lane * self._shape.sequences
+        sequences = range(first, first + self._shape.sequences)
+        return len({id(cell) for sequence in sequences for cell in self.cells[sequence]})
 
     def _compute(self, history: tuple[int, ...], sequence: int, rows: int) -> Logits:
         key = zlib.crc32(np.array(history, np.int32).tobytes())
