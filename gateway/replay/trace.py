@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import islice
-from math import gcd
+from itertools import islice, pairwise
 from pathlib import Path
+from statistics import median
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -104,14 +104,16 @@ def read_trace(path: Path, options: TraceOptions) -> Iterator[TraceRequest]:
 
 
 def coarseness_ms(path: Path) -> float:
-    """The step of the trace's clock, if it is a second or more; else 0."""
-    step = 0
+    """The step of the trace's clock, if none of its first rows are apart by less than a second; else 0."""
+    moments: set[float] = set()
     with _opened(path) as lines:
         for number, line in enumerate(islice(lines, _LOOK_AHEAD_ROWS), start=1):
             row = None if line.isspace() else read_row(line, file=str(path), number=number)
             if row is not None and row.timestamp is not None:
-                step = gcd(step, int(row.timestamp))
-    return float(step) if step >= _SPREAD_FROM_MS else 0.0
+                moments.add(row.timestamp)
+    ordered = sorted(moments)
+    steps = [later - earlier for earlier, later in pairwise(ordered)]
+    return median(steps) if steps and min(steps) >= _SPREAD_FROM_MS else 0.0
 
 
 def _timed(path: Path, options: TraceOptions, rng: random.Random) -> Iterator[tuple[int, Row, float]]:
