@@ -3,15 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from embedded_engine.characters import Characters
 from embedded_engine.intake import Prepared
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.speculation.speculator import Draft
-from embedded_engine.stops import StopStrings
+from embedded_engine.transcript import Transcript
 
 __all__ = ["Choice", "EndReason", "Running"]
 
-EndReason = Literal["stop", "length"]
+EndReason = Literal["stop", "length", "tool_calls"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -27,8 +26,7 @@ class Choice:
         slot: The sequence that holds its cells; None when it has none.
         computed: So many of `tokens` have their cells there.
         over: Whether nothing more comes.
-        characters: Its bytes on their way to characters.
-        stops: Its characters on their way to the client.
+        transcript: What its tokens say.
         unreported_tokens: Emitted since the last text went out.
     """
 
@@ -40,8 +38,7 @@ class Choice:
     slot: int | None = None
     computed: int = 0
     over: bool = False
-    characters: Characters = field(default_factory=Characters)
-    stops: StopStrings
+    transcript: Transcript
     unreported_tokens: int = 0
 
     @property

@@ -28,7 +28,6 @@ from embedded_engine.settings import DEFAULT_CONTEXT_TOKENS, EngineSettings, def
 from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.speculation.speculator import SpeculationOptions, Speculator
 from embedded_engine.speculation.verification import walk
-from embedded_engine.stops import StopStrings
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Engine"]
@@ -178,7 +177,7 @@ class Engine:
                 chooser=self._new_chooser(request, index),
                 draft=self._speculator.begin(request.prompt, scope="", options=options),
                 tokens=list(request.prompt),
-                stops=StopStrings(request.stop),
+                transcript=request.plan.transcript(),
             )
             for index in range(request.n)
         ]
@@ -186,8 +185,8 @@ class Engine:
 
     def _new_chooser(self, request: Prepared, index: int) -> Chooser:
         grammar = request.new_grammar() if request.new_grammar is not None else None
-        ends = self._vocabulary.ends
-        return Chooser(request.sampling, choice=index, prompt=request.prompt, ends=ends, grammar=grammar)
+        ends, budget = self._vocabulary.ends, request.plan.budget()
+        return Chooser(request.sampling, choice=index, prompt=request.prompt, ends=ends, grammar=grammar, budget=budget)
 
     def _plan_drafts(self, choices: Sequence[Choice], room_rows: int) -> list[tuple[int, ...]]:
         # A choice's last token needs no cell: what is drafted beyond it would be computed for nothing.

@@ -8,9 +8,11 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from embedded_engine.answer_plan import AnswerPlan, AnswerPlanner
+from embedded_engine.conversation import Conversation
 from embedded_engine.errors import ContextLengthExceeded, InvalidRequest
-from embedded_engine.messages import CountTokens, Generate
-from embedded_engine.prompt import PromptReader
+from embedded_engine.messages import ChatMessage, CountTokens, Generate
+from embedded_engine.prompt import Prompt, PromptReader
 from embedded_engine.request_ranges import check_one_prompt, check_ranges
 from embedded_engine.sampling.constraints import Grammar
 from embedded_engine.sampling.grammar_compiler import GrammarCompiler
@@ -44,8 +46,8 @@ class Prepared:
         prompt: Token ids, at least one.
         max_tokens: At most so many new tokens for each choice; with the prompt they fit the context.
         sampling: How tokens are drawn.
-        stop: Stop strings.
         n: Choices.
+        plan: How its answers are drawn and read.
         logprobs: So many of the likeliest tokens are told beside each; None: none, and not its own either.
         echo: Whether the prompt is told too.
         new_grammar: Begins what a choice must look like; None: anything.
@@ -55,8 +57,8 @@ class Prepared:
     prompt: tuple[int, ...]
     max_tokens: int
     sampling: Sampling
-    stop: tuple[str, ...]
     n: int
+    plan: AnswerPlan
     logprobs: int | None = None
     echo: bool = False
     new_grammar: Callable[[], Grammar] | None = None
@@ -80,6 +82,7 @@ class Intake:
         self._vocabulary = vocabulary
         self._limits = limits
         self._grammars = GrammarCompiler(vocabulary)
+        self._planner = AnswerPlanner(reader, vocabulary, self._grammars)
 
     def prepare(self, request: Generate) -> Prepared:
         """The request with its prompt read.
@@ -89,17 +92,19 @@ class Intake:
         """
         check_ranges(request, slots=self._limits.slots, vocabulary_tokens=len(self._vocabulary.pieces))
         prompt = self._read_prompt(request)
-        room = self._room(len(prompt), request.n, "prompt" if request.messages is None else "messages")
+        room = self._room(len(prompt.tokens), request.n, "prompt" if request.messages is None else "messages")
+        max_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
+        plan = self._planner.plan(request, prompt, max_tokens=max_tokens)
         return Prepared(
             id=request.id,
-            prompt=tuple(prompt),
-            max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
+            prompt=tuple(prompt.tokens),
+            max_tokens=max_tokens,
             sampling=_sampling(request),
-            stop=request.stop,
             n=request.n,
+            plan=plan,
             logprobs=request.logprobs,
             echo=request.echo,
-            new_grammar=self._grammars.compile(request.grammar) if request.grammar else None,
+            new_grammar=self._grammars.compile(plan.grammar) if plan.grammar else None,
         )
 
     def count(self, request: CountTokens) -> int:
@@ -113,11 +118,17 @@ class Intake:
             return len(self._reader.read_messages(request.messages))
         return len(self._reader.read_text(request.text or ""))
 
-    def _read_prompt(self, request: Generate) -> list[int]:
+    def _read_prompt(self, request: Generate) -> Prompt:
         if request.messages is not None:
-            characters = sum(len(turn.content) + len(turn.name or "") for turn in request.messages)
-            self._refuse_far_too_long(characters, "messages")
-            return self._reader.read_messages(request.messages)
+            self._refuse_far_too_long(sum(map(_characters, request.messages)), "messages")
+            return self._reader.read_conversation(
+                Conversation(
+                    messages=request.messages,
+                    tools=request.tools if request.tool_choice != "none" else (),
+                    reasoning=request.reasoning,
+                    arguments=request.template_arguments,
+                )
+            )
         if request.text is not None:
             self._refuse_far_too_long(len(request.text), "prompt")
             prompt = self._reader.read_text(request.text)
@@ -128,7 +139,7 @@ class Intake:
                 raise InvalidRequest(f"token ids must be from 0 to {size - 1}", param="prompt")
         if not prompt:
             raise InvalidRequest("the prompt is empty", param="prompt")
-        return prompt
+        return Prompt(tokens=prompt)
 
     def _refuse_far_too_long(self, characters: int, param: str) -> None:
         """Refuse, without reading it, a text that cannot fit however well its characters share tokens."""
@@ -166,3 +177,8 @@ def _sampling(request: Generate) -> Sampling:
         min_tokens=request.min_tokens,
         ignore_eos=request.ignore_eos,
     )
+
+
+def _characters(turn: ChatMessage) -> int:
+    called = sum(len(call.name) + len(call.arguments) for call in turn.calls)
+    return len(turn.content) + len(turn.name or "") + called

@@ -6,7 +6,7 @@ before the first stop string. Stop strings are looked for in the answer alone, n
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 from embedded_engine.characters import Characters
 from embedded_engine.stops import StopStrings
@@ -30,6 +30,12 @@ class Said:
 
     def __bool__(self) -> bool:
         return bool(self.text or self.reasoning or self.calls)
+
+    def __iadd__(self, more: "Said") -> Self:
+        self.text += more.text
+        self.reasoning += more.reasoning
+        self.calls += more.calls
+        return self
 
 
 class Transcript:

@@ -2,22 +2,25 @@ from collections.abc import Sequence
 
 import pytest
 
+from embedded_engine.answer_plan import AnswerPlan
 from embedded_engine.choice import Choice, Running
 from embedded_engine.errors import QueueFull
 from embedded_engine.intake import Prepared
-from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.sampling.chooser import Chooser
+from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.scheduler import Scheduler
 from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.speculation.speculator import Speculator
-from embedded_engine.stops import StopStrings
+from embedded_engine.vocabulary import Vocabulary
+from tests.unit.embedded_engine.toy import ToyKernels
 
 _GREEDY = Sampling(temperature=0, top_k=0, top_p=1, min_p=0, seed=0)
+_PLAN = AnswerPlan(vocabulary=Vocabulary(ToyKernels()))
 
 
 def _request(number: int, prompt_tokens: int = 4, *, n: int = 1, max_tokens: int = 4) -> Prepared:
     prompt = tuple(range(prompt_tokens))
-    return Prepared(id=number, prompt=prompt, max_tokens=max_tokens, sampling=_GREEDY, stop=(), n=n)
+    return Prepared(id=number, prompt=prompt, max_tokens=max_tokens, sampling=_GREEDY, n=n, plan=_PLAN)
 
 
 def _begin(request: Prepared) -> Running:
@@ -29,7 +32,7 @@ def _begin(request: Prepared) -> Running:
             chooser=Chooser(request.sampling, choice=index, prompt=request.prompt),
             draft=Speculator(StepCosts({1: 1.0})).begin(request.prompt, scope=""),
             tokens=list(request.prompt),
-            stops=StopStrings(()),
+            transcript=request.plan.transcript(),
         )
         for index in range(request.n)
     ]
