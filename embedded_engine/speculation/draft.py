@@ -7,19 +7,20 @@ from typing import NamedTuple
 
 from embedded_engine.speculation.confidence import ConfidenceHead
 from embedded_engine.speculation.drafter import MOST_TOKENS, Drafter, Proposal
-from embedded_engine.speculation.features import Guess, Moment, features_of
-from embedded_engine.speculation.markov import MarkovTable
+from embedded_engine.speculation.features import Guess, log1p
+from embedded_engine.speculation.markov import NO_SUCCESSORS, MarkovTable
 from embedded_engine.speculation.recycling import Recycling
 
-__all__ = ["FORCED", "MARKOV", "SOURCES", "Draft", "Judged", "Link", "SpeculationOptions"]
+__all__ = ["FORCED", "MARKOV", "SOURCES", "Draft", "Link", "SpeculationOptions"]
 
 FORCED, PREDICTION, REPETITION, PAST_OUTPUTS, MARKOV = "forced", "prediction", "repetition", "past_outputs", "markov"
 SOURCES = (FORCED, PREDICTION, REPETITION, PAST_OUTPUTS, MARKOV)
 """Where drafts come from, the first the most trusted."""
 
-_LEAST_CHANCE = 0.05
+_LEAST_CHANCE = 0.08
 """No draft goes on below: a row always costs more than it would bring."""
 
+_MOST_STRAYED = 3.0
 _HITS_RATE = 0.2
 _CERTAINTY_RATE = 0.1
 
@@ -41,14 +42,6 @@ class SpeculationOptions:
     temperature: float = 0.0
 
 
-class Judged(NamedTuple):
-    """A guess, and how sure its source's head was of it."""
-
-    guess: Guess
-    features: tuple[float, ...]
-    confidence: float
-
-
 class Link(NamedTuple):
     """One token of a draft.
 
@@ -57,14 +50,14 @@ class Link(NamedTuple):
         source: Whose guess it is.
         confidence: The chance that it is right if all before it are.
         chance: The chance that it and all before it are right.
-        judged: All guesses for this place.
+        guesses: All guesses for this place.
     """
 
     token: int
     source: str
     confidence: float
     chance: float
-    judged: Sequence[Judged]
+    guesses: Sequence[Guess]
 
 
 class Draft:
@@ -97,6 +90,7 @@ class Draft:
         self._drafters = drafters
         self._table = table
         self._uses_table = options.enabled and (options.sources is None or MARKOV in options.sources)
+        self._temperature = min(options.temperature, 2.0)
         self._recycling = Recycling()
         self._hits = dict.fromkeys(SOURCES, 0.5)
         self._certainty = 1.0
@@ -139,64 +133,86 @@ class Draft:
         self.chain = chain = [Link(token, FORCED, 1.0, 1.0, ()) for token in certain]
         if chain or not self.options.enabled:
             return chain
-        proposals = [(name, proposal) for name, d in self._drafters.items() if (proposal := d.propose())]
-        strayed = dict.fromkeys(self._drafters, 0)
+        sources = self._ask_sources()
         before, last, chance = self._before, self._last, 1.0
         for position in range(max(1, min(most, self.options.most_tokens))):
-            guesses, moment = self._guesses(position, before, last, proposals, strayed)
-            judged = [self._judge(g, guesses, moment, before, last, heads) for g in guesses if g.token not in ends]
-            if not judged:
+            guesses = self._guesses(position, before, last, sources, heads)
+            best = max(guesses, key=_confidence, default=None)
+            if best is None or best.token in ends:
                 break
-            best = max(judged, key=lambda j: j.confidence)
             chance *= best.confidence
-            chain.append(Link(best.guess.token, best.guess.source, best.confidence, chance, judged))
+            chain.append(Link(best.token, best.source, best.confidence, chance, guesses))
             if chance < _LEAST_CHANCE:
                 break
-            for guess in guesses:
-                strayed[guess.source] = guess.strayed + (guess.token != best.guess.token)
-            before, last = last, best.guess.token
+            for source in sources:
+                source.strayed += source.token_at(position) != best.token
+            before, last = last, best.token
         return chain
+
+    def _ask_sources(self) -> list["_Source"]:
+        hits = self._hits
+        return [
+            _Source(name, proposal, hits[name])
+            for name, drafter in self._drafters.items()
+            if (proposal := drafter.propose()) is not None
+        ]
 
     def _guesses(
         self,
         position: int,
         before: int,
         last: int,
-        proposals: Sequence[tuple[str, Proposal]],
-        strayed: Mapping[str, int],
-    ) -> tuple[list[Guess], Moment]:
-        guesses = [
-            Guess(name, p.tokens[position], p.shares[position], p.match, p.times, strayed[name])
-            for name, p in proposals
-            if position < len(p.tokens)
-        ]
-        successor = self._table.successor(before, last) if self._uses_table else None
-        if successor is not None:
-            guesses.append(Guess(MARKOV, successor.token, successor.probability, 0, successor.seen, 0))
-        token, probability = (successor.token, successor.probability) if successor else (-1, 0.0)
-        recycled = self._recycling.after(last)
-        return guesses, Moment(position, self.options.temperature, self._certainty, token, probability, recycled)
-
-    def _judge(
-        self,
-        guess: Guess,
-        guesses: Sequence[Guess],
-        moment: Moment,
-        before: int,
-        last: int,
+        sources: Sequence["_Source"],
         heads: Mapping[str, ConfidenceHead],
-    ) -> Judged:
-        same = sum(other.token == guess.token for other in guesses) - 1
-        if guess.token == moment.markov_token:
-            markov = moment.markov_probability
-        else:
-            markov = self._table.probability(before, last, guess.token) if self._uses_table else 0.0
-        features = features_of(
-            guess,
-            moment,
-            markov=markov,
-            hits=self._hits[guess.source],
-            agree=same,
-            differ=len(guesses) - 1 - same,
-        )
-        return Judged(guess, features, heads[guess.source].confidence(features))
+    ) -> list[Guess]:
+        """What each source says for a place, and how sure its head is of it."""
+        after = self._table.after(before, last) if self._uses_table else NO_SUCCESSORS
+        said = [(source, token) for source in sources if (token := source.token_at(position)) >= 0]
+        if after.token >= 0:
+            said.append((_Source(MARKOV, Proposal((), (), 0, after.seen), self._hits[MARKOV]), after.token))
+        tokens = [token for _, token in said]
+        recycled = self._recycling.after(last)
+        guesses = []
+        for source, token in said:
+            same = tokens.count(token)
+            share = source.shares[position] if source.shares else after.likely
+            features = (
+                1.0,
+                source.log_match,
+                share,
+                source.log_times,
+                source.hits,
+                1.0 if same > 1 else 0.0,
+                1.0 if same < len(tokens) else 0.0,
+                log1p(position),
+                after.probability(token),
+                after.likely if after.token != token else 0.0,
+                min(_MOST_STRAYED, source.strayed),
+                1.0 if token in recycled else 0.0,
+                self._temperature,
+                self._certainty,
+                source.log_match * share,
+            )
+            guesses.append(Guess(source.name, token, features, heads[source.name].confidence(features)))
+        return guesses
+
+
+class _Source:
+    """A source's proposal, while a draft is made of it."""
+
+    __slots__ = ("hits", "log_match", "log_times", "name", "shares", "strayed", "tokens")
+
+    def __init__(self, name: str, proposal: Proposal, hits: float) -> None:
+        self.name = name
+        self.tokens, self.shares = proposal.tokens, proposal.shares
+        self.log_match, self.log_times = log1p(proposal.match), log1p(proposal.times)
+        self.hits = hits
+        self.strayed = 0.0
+
+    def token_at(self, position: int) -> int:
+        """What it says; -1 where it has nothing more to say."""
+        return self.tokens[position] if position < len(self.tokens) else -1
+
+
+def _confidence(guess: Guess) -> float:
+    return guess.confidence

@@ -3,27 +3,32 @@
 import math
 from typing import NamedTuple
 
-__all__ = ["FEATURES", "Guess", "Moment", "features_of"]
+__all__ = ["FEATURES", "Guess", "log1p"]
 
 FEATURES = (
     "one",
-    "log match",
-    "share",
-    "log count",
-    "recent hits",
-    "others agree",
-    "others differ",
-    "log position",
-    "markov",
-    "markov of another",
-    "strayed",
-    "recycled",
+    "log match: how many tokens of the text agree with where the guess comes from",
+    "share: of the times that its context was met, how often it followed",
+    "log times: how often its context was met",
+    "hits: how many of this source's last guesses for this choice were right",
+    "agree: another source guesses the same",
+    "differ: another source guesses something else",
+    "log position in the draft",
+    "markov: what the Markov table gives it",
+    "markov of another: what the table gives its own likeliest token, where that is another",
+    "strayed: in how many places of this draft so far something else was drafted than this source said",
+    "recycled: the model said it, or thought of it, when it last was at this token",
     "temperature",
-    "certainty",
-    "match times share",
+    "certainty: a running mean of the probabilities of what is emitted",
+    "log match x share",
 )
 
 _LOG1P = tuple(math.log1p(n) for n in range(65))
+
+
+def log1p(count: int) -> float:
+    """log(1 + count), of a count that says nothing more beyond 64."""
+    return _LOG1P[count] if count < len(_LOG1P) else _LOG1P[-1]
 
 
 class Guess(NamedTuple):
@@ -32,68 +37,11 @@ class Guess(NamedTuple):
     Attributes:
         source: Its name.
         token: What it says.
-        share: See `Proposal.shares`.
-        match: See `Proposal.match`.
-        count: See `Proposal.times`.
-        strayed: In how many places of this draft so far something else was drafted than this source said.
+        features: The values of `FEATURES`.
+        confidence: How likely it is right, as its source's head thinks.
     """
 
     source: str
     token: int
-    share: float
-    match: int
-    times: int
-    strayed: int
-
-
-class Moment(NamedTuple):
-    """What all guesses for one place have in common.
-
-    Attributes:
-        position: 0 for the first drafted token.
-        temperature: The request's.
-        certainty: A running mean of the probabilities of what was emitted; 1 where the model is always sure.
-        markov_token: The Markov table's likeliest token; -1: it has none.
-        markov_probability: Its probability.
-        recycled: What the model thought of, or said, when it last was at this token.
-    """
-
-    position: int
-    temperature: float
-    certainty: float
-    markov_token: int
-    markov_probability: float
-    recycled: tuple[int, ...]
-
-
-def features_of(
-    guess: Guess, moment: Moment, *, markov: float, hits: float, agree: int, differ: int
-) -> tuple[float, ...]:
-    """The values of `FEATURES`.
-
-    Args:
-        guess: Whose.
-        moment: When.
-        markov: The Markov table's probability of the guessed token.
-        hits: The share of this source's recent guesses for this choice that were right.
-        agree: How many other sources guess the same.
-        differ: How many guess something else.
-    """
-    log_match = _LOG1P[min(guess.match, 64)]
-    return (
-        1.0,
-        log_match,
-        guess.share,
-        _LOG1P[min(guess.times, 64)],
-        hits,
-        float(agree > 0),
-        float(differ > 0),
-        _LOG1P[min(moment.position, 64)],
-        markov,
-        moment.markov_probability if moment.markov_token != guess.token else 0.0,
-        float(min(guess.strayed, 3)),
-        float(guess.token in moment.recycled),
-        min(moment.temperature, 2.0),
-        moment.certainty,
-        log_match * guess.share,
-    )
+    features: tuple[float, ...]
+    confidence: float

@@ -6,9 +6,8 @@ The table of a scope is learned from what the model emits there, and is never re
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import NamedTuple
 
-__all__ = ["MarkovTable", "MarkovTables", "Successor"]
+__all__ = ["NO_SUCCESSORS", "MarkovTable", "MarkovTables", "Successors"]
 
 _KEPT = 4
 """Successors that a context remembers."""
@@ -25,18 +24,33 @@ _TRUST_IN_PAIRS = 1.0
 _Counts = dict[int, int]
 
 
-class Successor(NamedTuple):
-    """The likeliest next token.
+class Successors:
+    """What may follow two tokens.
 
     Attributes:
-        token: It.
-        probability: Smoothed share of the times that it followed.
-        seen: How often its two tokens were met.
+        token: The likeliest; -1 where nothing is known.
+        likely: Its probability.
+        seen: How often the two tokens were met.
     """
 
-    token: int
-    probability: float
-    seen: int
+    __slots__ = ("_one", "_one_seen", "_two", "likely", "seen", "token")
+
+    def __init__(self, two: _Counts, one: _Counts) -> None:
+        self._two, self._one = two, one
+        self.seen, self._one_seen = sum(two.values()), sum(one.values()) + 1
+        self.token, self.likely = -1, 0.0
+        for candidates in (two, one):
+            for token in candidates:
+                if (probability := self.probability(token)) > self.likely:
+                    self.token, self.likely = token, probability
+
+    def probability(self, token: int) -> float:
+        """The smoothed share of the times that `token` followed."""
+        from_one = self._one.get(token, 0) / self._one_seen
+        return (self._two.get(token, 0) + _TRUST_IN_PAIRS * from_one) / (self.seen + _TRUST_IN_PAIRS)
+
+
+NO_SUCCESSORS = Successors({}, {})
 
 
 class MarkovTable:
@@ -68,19 +82,9 @@ class MarkovTable:
                 self._counts.move_to_end(context)
                 _count(counts, token)
 
-    def successor(self, before: int, last: int) -> Successor | None:
-        """The likeliest token after these two; None where nothing is known."""
-        pairs, single = (before + 1) * _ONE + last, last
-        best: Successor | None = None
-        for token in {**self._known(single), **self._known(pairs)}:
-            probability, seen = self._estimate(pairs, single, token)
-            if best is None or probability > best.probability:
-                best = Successor(token, probability, seen)
-        return best
-
-    def probability(self, before: int, last: int, token: int) -> float:
-        """The smoothed share of the times that `token` followed."""
-        return self._estimate((before + 1) * _ONE + last, last, token)[0]
+    def after(self, before: int, last: int) -> Successors:
+        """What may follow these two."""
+        return Successors(self._known((before + 1) * _ONE + last), self._known(last))
 
     def _known(self, context: int) -> _Counts:
         own = self._counts.get(context)
@@ -88,12 +92,6 @@ class MarkovTable:
         if own is None or prior is None:
             return own or prior or {}
         return {token: own.get(token, 0) + prior.get(token, 0) for token in (*prior, *own)}
-
-    def _estimate(self, pairs: int, single: int, token: int) -> tuple[float, int]:
-        two, one = self._known(pairs), self._known(single)
-        seen_two, seen_one = sum(two.values()), sum(one.values())
-        from_one = one.get(token, 0) / (seen_one + 1)
-        return (two.get(token, 0) + _TRUST_IN_PAIRS * from_one) / (seen_two + _TRUST_IN_PAIRS), seen_two
 
 
 class MarkovTables:

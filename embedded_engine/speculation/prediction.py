@@ -15,9 +15,9 @@ _CERTAIN = (1.0,) * MOST_TOKENS
 class Prediction:
     """See `Drafter`. It goes along the prediction as the output does.
 
-    Where the output says something else it first assumes that one token took another's place, and then, at every token,
-    looks for the nearest place where the output's last two tokens stand: so it is back after words that were put in,
-    left out or exchanged.
+    Where the output says something else it first assumes that one token took another's place. Then it looks, at every
+    token, for where the output's last two tokens stand, nearest to where the prediction was left: so it is back after
+    words that were put in, left out or exchanged.
     """
 
     def __init__(self, predicted: Sequence[int]) -> None:
@@ -28,17 +28,20 @@ class Prediction:
         self._at = 0
         self._match = 0
         self._misses = 0
+        self._left_at = 0
         self._last: tuple[int, ...] = ()
 
     def take(self, token: int) -> None:
         """See `Drafter.take`."""
         self._last = (*self._last[1 - _ANCHOR :], token)
-        hit = self._at < len(self._predicted) and self._predicted[self._at] == token
+        at = self._at
         self._at += 1
-        if hit:
+        if at < len(self._predicted) and self._predicted[at] == token:
             self._match += 1
             self._misses = 0
             return
+        if not self._misses:
+            self._left_at = at
         self._match = 0
         self._misses += 1
         if places := self._places.get(self._last):
@@ -53,4 +56,4 @@ class Prediction:
 
     def _distance(self, place: int) -> int:
         """Forward is likelier than back: what was written once is rarely written again."""
-        return place - self._at if place >= self._at else 2 * (self._at - place)
+        return place - self._left_at if place >= self._left_at else 3 * (self._left_at - place)

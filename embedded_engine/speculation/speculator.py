@@ -153,10 +153,10 @@ class Speculator:
         return self._ledger.report()
 
     def _judge(self, draft: Draft, link: Link, emitted: int, probability: float | None) -> None:
-        for guess, features, _ in link.judged:
+        for guess in link.guesses:
             hit = guess.token == emitted
             label = probability if probability is not None and guess.token == link.token else float(hit)
-            self._heads[guess.source].learn(features, label)
+            self._heads[guess.source].learn(guess.features, label)
             draft.note_hit(guess.source, hit=hit)
 
     @staticmethod
