@@ -71,12 +71,15 @@ class CallReader:
         return said
 
     def finish(self) -> Said:
-        """What was held back, now that no more text comes."""
-        rest = "" if self._announced else self._given
-        held, self._text, self._given = rest + self._text, "", ""
-        if self._place == "after":
+        """What was held back, now that no more text comes; half a mark or half a call that must be one is dropped."""
+        held = self._text if self._announced else self._given + self._text
+        place, self._text, self._given = self._place, "", ""
+        if place == "after":
             held = held.strip()
-        return [held] if held else []
+            marks = [*self._ignored, *self._start[:1]]
+            return [held] if held and not any(mark.startswith(held) for mark in marks) else []
+        begun = place in {"marks", "named", "call"} and self._eager
+        return [held] if held and not begun else []
 
     def _step(self, said: Said) -> bool:
         """Understand a little more; whether there was enough text to."""

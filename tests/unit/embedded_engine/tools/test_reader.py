@@ -150,6 +150,21 @@ def test_arguments_cut_short_stay_as_far_as_they_came() -> None:
 
 
 @pytest.mark.parametrize(
+    "cut",
+    [
+        '<tool_call>\n{"name": "weat',
+        "<tool_call>",
+        f"{HERMES[:-5]}",
+        f'{HERMES}\n<tool_call>\n{{"na',
+        f"{HERMES}\n<too",
+    ],
+)
+def test_half_a_call_that_must_be_one_is_not_said(cut: str) -> None:
+    """Nor half a mark: a grammar vouches that it is no text."""
+    assert "" == Heard(DEFAULT, [cut]).content
+
+
+@pytest.mark.parametrize(
     ("written", "arguments"),
     [
         ('{"name": "add"}', {}),
