@@ -207,4 +207,4 @@ def test_ids_are_as_long_as_the_family_wants_them() -> None:
 )
 def test_python_that_is_no_call_with_named_literals(text: str) -> None:
     """It is said."""
-    assert (text, []) == Heard(BY_NAME["pythonic"], [text]).read
+    assert (text, []) == Heard(BY_NAME["pythonic"], [text], eager=False).read
