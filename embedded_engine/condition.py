@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from embedded_engine.measured import CostPoint, Drafts
+
 __all__ = ["Facts", "Ready", "SelfTest", "StartFailed"]
 
 
@@ -42,6 +44,12 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
         vocabulary_tokens: Size of the vocabulary.
         has_chat_template: Whether `messages` can be rendered.
         self_test: Numerics and speed, measured at load.
+        thinks: Whether the model's template has it think.
+        tool_format: How it writes tool calls, by the name of its family.
+        keeps_prefixes: Whether prompts are remembered, so that what begins like an earlier one costs less.
+        drafters: What drafts tokens, by name; empty where nothing does.
+        verify_costs: Seconds of one call by rows of one sequence: what it costs to verify drafts.
+        batch_costs: Seconds of one call by sequences of one row each: what it costs to serve several at once.
     """
 
     model: str
@@ -57,6 +65,12 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
     vocabulary_tokens: int
     has_chat_template: bool
     self_test: SelfTest
+    thinks: bool = False
+    tool_format: str = ""
+    keeps_prefixes: bool = False
+    drafters: tuple[str, ...] = ()
+    verify_costs: tuple[CostPoint, ...] = ()
+    batch_costs: tuple[CostPoint, ...] = ()
 
 
 class StartFailed(Struct, frozen=True, kw_only=True, tag=True):
@@ -76,6 +90,8 @@ class Facts(Struct, frozen=True, kw_only=True, tag=True):
         steps: Steps done since the start; a busy engine whose number stands still is stuck.
         tokens_per_s: New tokens per second over the last reporting interval.
         prefill_tokens_per_s: Prompt tokens per second over the same.
+        prefix_tokens: Prompt tokens that are remembered, of which a prompt may find its beginning.
+        drafts: What was drafted since the start, by source.
     """
 
     queued: int
@@ -84,3 +100,5 @@ class Facts(Struct, frozen=True, kw_only=True, tag=True):
     steps: int
     tokens_per_s: float
     prefill_tokens_per_s: float
+    prefix_tokens: int = 0
+    drafts: tuple[Drafts, ...] = ()

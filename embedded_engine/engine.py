@@ -94,6 +94,8 @@ class Engine:
             vocabulary_tokens=facts.vocabulary_tokens,
             has_chat_template=reader.has_chat_template,
             self_test=self_test,
+            thinks=reader.marks is not None,
+            tool_format=reader.family.name,
         )
 
     @property

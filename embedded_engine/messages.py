@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from embedded_engine.condition import Facts, Ready, SelfTest, StartFailed
 from embedded_engine.likelihoods import Likelihood, TokenLogprob
+from embedded_engine.measured import Measured
 from embedded_engine.turns import CallPiece, ChatMessage, PastCall, Reasoning, Tool
 
 __all__ = [
@@ -228,6 +229,7 @@ class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     `reason` is "stop" (the model ended, or a stop string matched), "length" (`max_tokens`, or the context is full) or
     "tool_calls" (it ended, and calls something). `completion_tokens` counts every token drawn for the choice, those of
     a matched stop string included, an end-of-generation token excluded; `reasoning_tokens` of them were thinking.
+    `measured` says how it was answered.
     """
 
     id: int
@@ -235,6 +237,7 @@ class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     reason: Literal["stop", "length", "tool_calls"]
     completion_tokens: int
     reasoning_tokens: int = 0
+    measured: Measured = Measured()
 
 
 class Failed(Struct, frozen=True, kw_only=True, tag=True):
