@@ -20,7 +20,16 @@ COLDEST = 1e-6
 """Lower temperatures count as 0: a quotient of 32-bit numbers would leave their range."""
 
 _BLOCK = 256
-"""Sums and maxima are first taken of so many neighbours: a row becomes a few hundred numbers."""
+"""Weights are first summed over so many neighbours: a row becomes a few hundred numbers."""
+
+_GROUPED = 16
+"""Logits are first compared in groups of so many: a row becomes a few thousand numbers."""
+
+_FINER = 0.125
+"""A nucleus is looked for among tokens of at least this fraction of the likeliest's weight, then of its square..."""
+
+_TINIEST = 1e-30
+"""Below this fraction of the likeliest's weight nothing adds up to anything."""
 
 _Weights = NDArray[np.float32]
 
@@ -79,8 +88,7 @@ def truncated(logits: Logits, tokens: Tokens | None, top: float, sampling: Sampl
 def likeliest(logits: Logits, count: int) -> Tokens:
     """The places of the `count` largest logits, largest first, equal ones by number."""
     candidates = _candidates(logits, count)
-    order = np.argsort(-logits[candidates], kind="stable")
-    return candidates[order[:count]]
+    return candidates[np.argsort(-logits[candidates], kind="stable")[:count]]
 
 
 def _kept(logits: Logits, top: float, sampling: Sampling) -> tuple[Tokens | None, _Weights]:
@@ -108,16 +116,29 @@ def _kept(logits: Logits, top: float, sampling: Sampling) -> tuple[Tokens | None
 
 def _likeliest_share(logits: Logits, top: float, sampling: Sampling) -> tuple[Tokens, _Weights]:
     """The likeliest places that together hold `top_p`, and their weights."""
-    everything = _weights(logits, top, sampling.temperature)
-    needed = sampling.top_p * float(np.sum(everything, dtype=np.float64))
-    look = _BLOCK
+    weights = _weights(logits, top, sampling.temperature)
+    needed = sampling.top_p * float(np.sum(weights, dtype=np.float64))
+    least = _FINER
     while True:
-        kept = likeliest(logits, look)
-        weights = everything[kept]
-        held = _nucleus(weights, needed)
-        if held <= len(kept) or look >= len(logits):
-            return kept[:held], weights[:held]
-        look *= 16
+        heavy = np.flatnonzero(weights >= np.float32(least))
+        if float(np.sum(weights[heavy], dtype=np.float64)) >= needed or len(heavy) == len(weights):
+            break
+        least = least * _FINER if least > _TINIEST else 0
+    heavy = _ranked(heavy, weights[heavy])
+    ranked = weights[heavy]
+    held = _nucleus(ranked, needed)
+    return heavy[:held], ranked[:held]
+
+
+def _ranked(places: Tokens, weights: _Weights) -> Tokens:
+    """`places`, which are in ascending order, by weight, the heaviest first, equal ones by number.
+
+    Weights are not negative, so that their bits order as they do: with the place behind them they are sorted as whole
+    numbers, several times as fast as by a stable sort.
+    """
+    keys = (~weights.view(np.uint32)).astype(np.uint64) << np.uint64(32) | places.astype(np.uint64)
+    keys.sort()
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.intp)
 
 
 def _nucleus(ranked: _Weights, needed: float) -> int:
@@ -136,15 +157,15 @@ def _weights(logits: Logits, top: float, temperature: float) -> _Weights:
 def _candidates(logits: Logits, count: int) -> Tokens:
     """Places, in ascending order, among which are the `count` largest logits and all that equal the last of them.
 
-    The `count`-th largest of the blocks' maxima bounds the `count`-th largest logit from below, at a fraction of the
+    The `count`-th largest of the groups' maxima bounds the `count`-th largest logit from below, at a fraction of the
     price of a partition of the whole row.
     """
+    groups = len(logits) // _GROUPED
     if count >= len(logits):
         return np.arange(len(logits))
-    blocks = len(logits) // _BLOCK
-    if count <= blocks // 2:
-        maxima = logits[: blocks * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
-        bound = np.partition(maxima, blocks - count)[blocks - count]
+    if 2 * count <= groups:
+        maxima = logits[: groups * _GROUPED].reshape(_GROUPED, groups).max(axis=0)
+        bound = np.partition(maxima, groups - count)[groups - count]
     else:
         bound = np.partition(logits, len(logits) - count)[len(logits) - count]
     return np.flatnonzero(logits >= bound)
