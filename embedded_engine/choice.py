@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from embedded_engine.intake import Prepared
+from embedded_engine.pending_logprobs import PendingLogprobs
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.speculation.speculator import Draft
 from embedded_engine.transcript import Transcript
@@ -28,6 +29,7 @@ class Choice:
         over: Whether nothing more comes.
         transcript: What its tokens say.
         unreported_tokens: Emitted since the last text went out.
+        logprobs: Those of tokens whose text is not out yet.
     """
 
     running: "Running"
@@ -40,6 +42,7 @@ class Choice:
     over: bool = False
     transcript: Transcript
     unreported_tokens: int = 0
+    logprobs: PendingLogprobs = field(default_factory=PendingLogprobs)
 
     @property
     def emitted_tokens(self) -> int:

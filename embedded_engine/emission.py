@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from embedded_engine.choice import Choice, EndReason
-from embedded_engine.messages import Done, Text
+from embedded_engine.messages import Done, Text, TokenLogprob
 from embedded_engine.sampling.chooser import Drawn
 from embedded_engine.transcript import Said
 from embedded_engine.vocabulary import Vocabulary
@@ -24,21 +24,28 @@ class Emission:
             return
         choice.tokens.append(drawn.token)
         choice.unreported_tokens += 1
+        if choice.running.request.logprobs is not None:
+            entry = self._vocabulary.spell(drawn.logprobs(choice.running.request.logprobs))
+            choice.logprobs.add(entry, at=choice.transcript.characters_read)
         said = choice.transcript.feed(drawn.token)
         if choice.transcript.ended is not None:
             yield from self._end(choice, choice.transcript.ended, said)
         elif choice.room_tokens == 0:
             yield from self._end(choice, "length", said)
         elif said:
-            yield self._text(choice, said)
+            yield self._text(choice, said, choice.logprobs.take(choice.transcript.characters_shown))
 
     def _end(self, choice: Choice, reason: EndReason, said: Said) -> Iterator[Text | Done]:
         """The choice's last events."""
         choice.over = True
         transcript = choice.transcript
         said += transcript.finish()
-        if said:
-            yield self._text(choice, said)
+        if transcript.ended == "stop":
+            logprobs = choice.logprobs.take(transcript.characters_shown)
+        else:
+            logprobs = choice.logprobs.take_all()
+        if said or logprobs:
+            yield self._text(choice, said, logprobs)
         yield Done(
             id=choice.running.request.id,
             choice=choice.index,
@@ -47,7 +54,7 @@ class Emission:
             reasoning_tokens=transcript.reasoning_tokens,
         )
 
-    def _text(self, choice: Choice, said: Said) -> Text:
+    def _text(self, choice: Choice, said: Said, logprobs: tuple[TokenLogprob, ...]) -> Text:
         tokens, choice.unreported_tokens = choice.unreported_tokens, 0
         return Text(
             id=choice.running.request.id,
@@ -56,4 +63,5 @@ class Emission:
             tokens=tokens,
             reasoning=said.reasoning,
             calls=tuple(said.calls),
+            logprobs=logprobs,
         )
