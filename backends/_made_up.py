@@ -10,7 +10,7 @@ import msgspec
 from backends._faults import Fault
 from gateway.errors import UpstreamFailed
 from gateway.types import Operation, Usage
-from gateway.wire.openai_answer import StreamWriter, whole_answer
+from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 from gateway.wire.openai_errors import error_body, error_event
 from gateway.wire.openai_usage import usage_object
 
@@ -49,7 +49,7 @@ class MadeUp:
 
     def halves(self) -> Iterator[bytes]:
         """The answer as one body, in two pieces."""
-        choices = [("".join(self.words), self.reason)] * self.n
+        choices = [Answered("".join(self.words), self.reason)] * self.n
         body = whole_answer(self.operation, self.id, self.model, self.created_unix_s, choices, self.usage)
         if self.usage_at == "missing":
             fields = msgspec.json.decode(body)

@@ -1,16 +1,37 @@
 """Writes OpenAI answers for backends that make the answer themselves: whole bodies and the events of a stream."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gateway.types import Operation, Usage
-from gateway.wire.openai_usage import usage_object
+from gateway.wire.openai_usage import PredictionTokens, usage_object
 from gateway.wire.sse import frame
 
 _ENCODE = msgspec.json.Encoder().encode
 DONE = frame(b"[DONE]")
+
+_NOTHING: Mapping[str, Any] = {}
+_NO_PREDICTION = PredictionTokens()
+
+
+class Called(NamedTuple):
+    """A tool call; ``arguments`` is JSON text. In a stream, what goes on with one has neither id nor name."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Answered(NamedTuple):
+    """A choice of a whole answer. ``logprobs`` is what the format has under that name, or ``None``."""
+
+    text: str
+    reason: str
+    reasoning: str = ""
+    calls: Sequence[Called] = ()
+    logprobs: Any = None
 
 
 class StreamWriter:
@@ -39,27 +60,40 @@ class StreamWriter:
             return b""
         return self._choice(choice, b'"delta":{"role":"assistant","content":""}', b"null")
 
-    def text(self, choice: int, text: str) -> bytes:
-        """An event with more text."""
-        if self._chat:
-            return self._choice(choice, b'"delta":{"content":%b}' % _ENCODE(text), b"null")
-        return self._choice(choice, b'"text":%b' % _ENCODE(text), b"null")
+    def text(self, choice: int, text: str, logprobs: Any = None) -> bytes:
+        """An event with more text, and with the log-probabilities of its tokens where there are any."""
+        content = b'"delta":{"content":%b}' if self._chat else b'"text":%b'
+        told = b"null" if logprobs is None else _ENCODE(logprobs)
+        return self._choice(choice, content % _ENCODE(text), b"null", told)
 
-    def finish(self, choice: int, reason: str) -> bytes:
-        """The event that ends a choice (``stop``, ``length``...)."""
-        return self._choice(choice, b'"delta":{}' if self._chat else b'"text":""', _ENCODE(reason))
+    def reasoning(self, choice: int, text: str) -> bytes:
+        """An event with more of what the model thinks; only chats have a place for it."""
+        return self._choice(choice, b'"delta":{"reasoning_content":%b}' % _ENCODE(text), b"null")
 
-    def usage(self, usage: Usage) -> bytes:
+    def call(self, choice: int, index: int, call: Called) -> bytes:
+        """An event that begins a tool call, where it has an id, or goes on with its arguments."""
+        function: dict[str, str] = {"arguments": call.arguments}
+        entry: dict[str, Any] = {"index": index, "function": function}
+        if call.id:
+            entry = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, **function}}
+        return self._choice(choice, b'"delta":{"tool_calls":[%b]}' % _ENCODE(entry), b"null")
+
+    def finish(self, choice: int, reason: str, beside: Mapping[str, Any] = _NOTHING) -> bytes:
+        """The event that ends a choice (``stop``, ``length``...), with further fields ``beside`` its choices."""
+        event = self._choice(choice, b'"delta":{}' if self._chat else b'"text":""', _ENCODE(reason))
+        return b"%b,%b\n\n" % (event.rstrip()[:-1], _ENCODE(beside)[1:]) if beside else event
+
+    def usage(self, usage: Usage, prediction: PredictionTokens = _NO_PREDICTION) -> bytes:
         """The event with the counts, which belongs after all choices."""
-        return frame(b'%b,"choices":[],"usage":%b}' % (self._head, _ENCODE(usage_object(usage))))
+        return frame(b'%b,"choices":[],"usage":%b}' % (self._head, _ENCODE(usage_object(usage, prediction))))
 
     def done(self) -> bytes:
         """The end mark."""
         return DONE
 
-    def _choice(self, choice: int, content: bytes, reason: bytes) -> bytes:
-        fields = (self._head, choice, content, reason)
-        return b'data: %b,"choices":[{"index":%d,%b,"logprobs":null,"finish_reason":%b}]}\n\n' % fields
+    def _choice(self, choice: int, content: bytes, reason: bytes, logprobs: bytes = b"null") -> bytes:
+        fields = (self._head, choice, content, logprobs, reason)
+        return b'data: %b,"choices":[{"index":%d,%b,"logprobs":%b,"finish_reason":%b}]}\n\n' % fields
 
 
 def whole_answer(
@@ -67,10 +101,13 @@ def whole_answer(
     id: str,  # noqa: A002  # the wire's own name
     model: str,
     created_unix_s: int,
-    choices: Sequence[tuple[str, str]],
+    choices: Sequence[Answered],
     usage: Usage,
+    *,
+    prediction: PredictionTokens = _NO_PREDICTION,
+    beside: Mapping[str, Any] = _NOTHING,
 ) -> bytes:
-    """A whole answer; each choice is its text and its finish reason."""
+    """A whole answer, with further fields ``beside`` those that it always has."""
     chat = operation is Operation.CHAT
     return _ENCODE(
         {
@@ -78,12 +115,25 @@ def whole_answer(
             "object": "chat.completion" if chat else "text_completion",
             "created": int(created_unix_s),
             "model": model,
-            "choices": [_choice(chat, index, text, reason) for index, (text, reason) in enumerate(choices)],
-            "usage": usage_object(usage),
+            "choices": [_message(at, it) if chat else _text(at, it) for at, it in enumerate(choices)],
+            "usage": usage_object(usage, prediction),
+            **beside,
         }
     )
 
 
-def _choice(chat: bool, index: int, text: str, reason: str) -> dict[str, Any]:  # noqa: FBT001  # private, one call
-    content = {"message": {"role": "assistant", "content": text, "refusal": None}} if chat else {"text": text}
-    return {"index": index, **content, "logprobs": None, "finish_reason": reason}
+def _text(index: int, choice: Answered) -> dict[str, Any]:
+    return {"index": index, "text": choice.text, "logprobs": choice.logprobs, "finish_reason": choice.reason}
+
+
+def _message(index: int, choice: Answered) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+    if choice.reasoning:
+        message["reasoning_content"] = choice.reasoning
+    if choice.calls:
+        message["content"] = choice.text or None
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in choice.calls
+        ]
+    return {"index": index, "message": message, "logprobs": choice.logprobs, "finish_reason": choice.reason}

@@ -1,6 +1,6 @@
 """OpenAI's ``usage`` object, read with tolerance and written in full."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.types import Usage
 
@@ -35,14 +35,28 @@ def read_usage(value: Any) -> Usage | None:
     )
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
+class PredictionTokens(NamedTuple):
+    """Of the text that the client predicted: tokens that came, and tokens that were tried in vain."""
+
+    accepted: int = 0
+    rejected: int = 0
+
+
+_NO_PREDICTION = PredictionTokens()
+
+
+def usage_object(usage: Usage, prediction: PredictionTokens = _NO_PREDICTION) -> dict[str, Any]:
     """The ``usage`` object that says ``usage``."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.prompt_tokens + usage.output_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning_tokens,
+            "accepted_prediction_tokens": prediction.accepted,
+            "rejected_prediction_tokens": prediction.rejected,
+        },
     }
 
 

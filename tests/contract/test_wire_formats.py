@@ -11,7 +11,7 @@ from gateway.errors import HeadraceError, InvalidRequest, UpstreamFailed, Upstre
 from gateway.types import Arrival, ChatRequest, Operation, TraceContext, Usage
 from gateway.wire.format import Format
 from gateway.wire.formats import FORMATS
-from gateway.wire.openai_answer import StreamWriter, whole_answer
+from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 
 TEXT = 'a "usage": {} 日本語 👋 \\ud800 [DONE]'
 COUNTS = Usage(prompt_tokens=5, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
@@ -153,7 +153,7 @@ def test_an_error_in_a_stream_comes_after_what_was_delivered(
 
 def test_a_whole_answer_goes_through(operation: Operation, wire: Format, read: Callable[..., ChatRequest]) -> None:
     """Unchanged and measured; what is none is refused."""
-    body = whole_answer(operation, "id", "m", 1, [(TEXT, "length")], COUNTS)
+    body = whole_answer(operation, "id", "m", 1, [Answered(TEXT, "length")], COUNTS)
     look = wire.whole(read())
     assert body == look.take(body)
     assert (COUNTS, "length", "m") == (look.usage, look.finish_reason, look.model)

@@ -9,11 +9,13 @@ from gateway.errors import UpstreamFailed, UpstreamInvalid, UpstreamTruncated
 from gateway.sink import AnswerBounds, ClientSink
 from gateway.types import Call, Operation, Usage
 from gateway.wire.formats import FORMATS
-from gateway.wire.openai_answer import StreamWriter, whole_answer
+from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 
 CHAT = StreamWriter(Operation.CHAT, "id-1", "m", 0)
 OPENING, HELLO, FINISH, DONE = CHAT.opening(0), CHAT.text(0, "Hello"), CHAT.finish(0, "stop"), CHAT.done()
-WHOLE = whole_answer(Operation.CHAT, "id-1", "m", 0, [("Hello there", "stop")], Usage(prompt_tokens=3, output_tokens=2))
+WHOLE = whole_answer(
+    Operation.CHAT, "id-1", "m", 0, [Answered("Hello there", "stop")], Usage(prompt_tokens=3, output_tokens=2)
+)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from gateway.types import Operation, Usage
-from gateway.wire.openai_answer import StreamWriter, whole_answer
+from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 from gateway.wire.openai_stream import OpenAIStream
 from gateway.wire.openai_whole import OpenAIWhole
 
@@ -36,7 +36,7 @@ def test_a_written_stream_is_what_the_format_says(operation: Operation) -> None:
 @pytest.mark.parametrize("operation", Operation)
 def test_a_whole_answer_is_what_the_format_says(operation: Operation) -> None:
     """It parses as OpenAI's own type and counts what it says."""
-    body = whole_answer(operation, "id-1", "m", 1_700_000_000, [(TEXT, "stop"), ("", "length")], USAGE)
+    body = whole_answer(operation, "id-1", "m", 1_700_000_000, [Answered(TEXT, "stop"), Answered("", "length")], USAGE)
     look = OpenAIWhole()
     assert body == look.take(body)
     assert (USAGE, "stop", "m") == (look.usage, look.finish_reason, look.model)
