@@ -20,14 +20,15 @@ from embedded_engine.intake import Intake, Limits, Prepared
 from embedded_engine.kernels.choose import load_kernels
 from embedded_engine.kernels.port import ContextShape, DecodeError, Kernels
 from embedded_engine.kernels.self_test import open_tested_context
-from embedded_engine.messages import Accepted, CountTokens, Done, Failed, Generate, Ready, SelfTest, Text
+from embedded_engine.messages import Accepted, CountTokens, Done, Failed, Generate, Ready, Text
 from embedded_engine.prompt import PromptReader
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.scheduler import Planned, Scheduler
 from embedded_engine.settings import DEFAULT_CONTEXT_TOKENS, EngineSettings, default_threads
-from embedded_engine.speculation.costs import StepCosts
-from embedded_engine.speculation.speculator import SpeculationOptions, Speculator
+from embedded_engine.speculation.costs import estimated_costs
+from embedded_engine.speculation.speculator import Draft, Speculator
 from embedded_engine.speculation.verification import walk
+from embedded_engine.speculative import NEVER
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Engine"]
@@ -75,7 +76,7 @@ class Engine:
             begin=self._begin,
         )
         self._speculates = settings.speculation
-        self._speculator = Speculator(_costs(self_test), end_tokens=self._vocabulary.ends)
+        self._speculator = Speculator(estimated_costs(self_test), end_tokens=self._vocabulary.ends)
         self._emission = Emission(self._vocabulary)
         self.steps = 0
         self.drawn_tokens = 0
@@ -171,19 +172,27 @@ class Engine:
 
     def _begin(self, request: Prepared) -> Running:
         running = Running(request=request)
-        options = SpeculationOptions(enabled=self._speculates, temperature=request.sampling.temperature)
         running.choices += [
             Choice(
                 running=running,
                 index=index,
                 chooser=self._new_chooser(request, index),
-                draft=self._speculator.begin(request.prompt, scope="", options=options),
+                draft=self._new_draft(request),
                 tokens=list(request.prompt),
                 transcript=request.plan.transcript(),
             )
             for index in range(request.n)
         ]
         return running
+
+    def _new_draft(self, request: Prepared) -> Draft:
+        return self._speculator.begin(
+            request.prompt,
+            scope=request.scope,
+            prediction=request.prediction,
+            wanted=request.speculative if self._speculates else NEVER,
+            temperature=request.sampling.temperature,
+        )
 
     def _new_chooser(self, request: Prepared, index: int) -> Chooser:
         grammar = request.new_grammar() if request.new_grammar is not None else None
@@ -273,11 +282,6 @@ class Engine:
 def _fail(running: Running, error: RequestError) -> Failed:
     running.abandon()
     return Failed(id=running.request.id, code=error.code, message=str(error), param=error.param)
-
-
-def _costs(self_test: SelfTest) -> StepCosts:
-    prefill_s = self_test.rows / self_test.prefill_tokens_per_s
-    return StepCosts({1: self_test.decode_s_per_token, self_test.rows: prefill_s})
 
 
 def _shape(settings: EngineSettings, kv_tokens: int) -> ContextShape:

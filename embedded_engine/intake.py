@@ -17,6 +17,7 @@ from embedded_engine.request_ranges import check_one_prompt, check_ranges
 from embedded_engine.sampling.constraints import Grammar
 from embedded_engine.sampling.grammar_compiler import GrammarCompiler
 from embedded_engine.sampling.parameters import Sampling
+from embedded_engine.speculative import AS_FAST_AS_CAN_BE, Speculative
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Intake", "Limits", "Prepared"]
@@ -51,6 +52,9 @@ class Prepared:
         logprobs: So many of the likeliest tokens are told beside each; None: none, and not its own either.
         echo: Whether the prompt is told too.
         new_grammar: Begins what a choice must look like; None: anything.
+        scope: Whose it is; scopes share nothing.
+        prediction: The tokens that the caller expects.
+        speculative: How it may be sped up.
     """
 
     id: int
@@ -62,6 +66,9 @@ class Prepared:
     logprobs: int | None = None
     echo: bool = False
     new_grammar: Callable[[], Grammar] | None = None
+    scope: str = ""
+    prediction: tuple[int, ...] = ()
+    speculative: Speculative = AS_FAST_AS_CAN_BE
 
     @property
     def kv_tokens(self) -> int:
@@ -72,6 +79,10 @@ class Prepared:
     def scores_prompt(self) -> bool:
         """Whether the logits of every token of the prompt are needed."""
         return self.echo and self.logprobs is not None
+
+
+_PREDICTED_PER_TOKEN = 4
+"""A prediction may be longer than the answer: what is left out of it is skipped."""
 
 
 class Intake:
@@ -105,6 +116,9 @@ class Intake:
             logprobs=request.logprobs,
             echo=request.echo,
             new_grammar=self._grammars.compile(plan.grammar) if plan.grammar else None,
+            scope=request.scope,
+            prediction=self._read_prediction(request, max_tokens),
+            speculative=request.speculative,
         )
 
     def count(self, request: CountTokens) -> int:
@@ -117,6 +131,13 @@ class Intake:
         if request.messages is not None:
             return len(self._reader.read_messages(request.messages))
         return len(self._reader.read_text(request.text or ""))
+
+    def _read_prediction(self, request: Generate, max_tokens: int) -> tuple[int, ...]:
+        """As many of its tokens as an answer of `max_tokens` could use."""
+        if not request.prediction or not request.speculative.enabled:
+            return ()
+        longest = self._vocabulary.longest_piece_bytes * _PREDICTED_PER_TOKEN * max_tokens
+        return tuple(self._reader.read_passage(request.prediction[:longest])[: _PREDICTED_PER_TOKEN * max_tokens])
 
     def _read_prompt(self, request: Generate) -> Prompt:
         if request.messages is not None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from embedded_engine.condition import Facts, Ready, SelfTest, StartFailed
 from embedded_engine.likelihoods import Likelihood, TokenLogprob
 from embedded_engine.measured import Measured
+from embedded_engine.speculative import Speculative
 from embedded_engine.turns import CallPiece, ChatMessage, PastCall, Reasoning, Tool
 
 __all__ = [
@@ -113,6 +114,9 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
         parallel_tool_calls: Whether one answer may hold several calls.
         reasoning: How to think.
         template_arguments: Further variables for the chat template, as the JSON text of an object.
+        prediction: What the caller expects the answer to be; only how fast it comes depends on it.
+        speculative: How the answer may be sped up.
+        scope: Whose request it is. What one scope was asked or told speeds up no other's requests.
     """
 
     id: int = 0
@@ -142,6 +146,9 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     parallel_tool_calls: bool = True
     reasoning: Reasoning = Reasoning()
     template_arguments: str = ""
+    prediction: str | None = None
+    speculative: Speculative = Speculative()
+    scope: str = ""
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag=True):

@@ -96,6 +96,15 @@ class PromptReader:
         check_unicode(text, "prompt")
         return self._kernels.tokenize(text, add_special=True, parse_special=False)
 
+    def read_passage(self, text: str) -> list[int]:
+        """The tokens of a text that stands within another, with nothing added; control-token text stays text.
+
+        Raises:
+            InvalidRequest: The text is not Unicode.
+        """
+        check_unicode(text, "prediction")
+        return self._tokenize(text, parse_special=False, begins=False)
+
     def read_messages(self, messages: Sequence[ChatMessage]) -> list[int]:
         """The tokens of a conversation without tools; see `read_conversation`."""
         return self.read_conversation(Conversation(messages=messages)).tokens

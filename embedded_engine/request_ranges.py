@@ -15,6 +15,7 @@ from embedded_engine.messages import (
     ChatMessage,
     Generate,
 )
+from embedded_engine.speculative import DRAFTERS, MAX_DRAFTED_TOKENS
 
 __all__ = ["check_one_prompt", "check_ranges"]
 
@@ -62,6 +63,7 @@ def check_ranges(request: Generate, *, slots: int, vocabulary_tokens: int) -> No
         ),
         "echo": (not request.echo or request.messages is None, "is for text prompts, not for conversations"),
         "logit_bias": _bias_check(request, vocabulary_tokens),
+        "speculative": _speculative_check(request),
     }
     for param, (good, rule) in checks.items():
         if not good:
@@ -86,6 +88,12 @@ def _max_tokens_check(request: Generate) -> tuple[bool, str]:
     if request.echo:
         return request.max_tokens is None or request.max_tokens >= 0, "must not be negative"
     return request.max_tokens is None or request.max_tokens >= 1, "must be at least 1"
+
+
+def _speculative_check(request: Generate) -> tuple[bool, str]:
+    wanted = request.speculative
+    good = 0 <= wanted.n_max <= MAX_DRAFTED_TOKENS and set(wanted.drafters or ()) <= set(DRAFTERS)
+    return good, f"has n_max from 0 to {MAX_DRAFTED_TOKENS}, and drafters of {', '.join(DRAFTERS)}"
 
 
 def _bias_check(request: Generate, vocabulary_tokens: int) -> tuple[bool, str]:

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping
 
-__all__ = ["StepCosts"]
+from embedded_engine.condition import SelfTest
+
+__all__ = ["StepCosts", "estimated_costs"]
 
 _MOST_ROWS = 512
 _LEARNING_RATE = 0.02
@@ -46,6 +48,12 @@ class StepCosts:
     def _correction(self, rows: int) -> float:
         low, part = _place(rows)
         return (1 - part) * self._corrections[low] + part * self._corrections[low + 1]
+
+
+def estimated_costs(self_test: SelfTest) -> StepCosts:
+    """From what a self-test measured: a step of one row, and one of many."""
+    many_s = self_test.rows / self_test.prefill_tokens_per_s
+    return StepCosts({1: self_test.decode_s_per_token, self_test.rows: many_s})
 
 
 def _place(rows: int) -> tuple[int, float]:

@@ -6,40 +6,31 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from embedded_engine.speculation.confidence import ConfidenceHead
-from embedded_engine.speculation.drafter import MOST_TOKENS, Drafter, Proposal
+from embedded_engine.speculation.drafter import Drafter, Proposal
 from embedded_engine.speculation.features import Guess, log1p
 from embedded_engine.speculation.markov import NO_SUCCESSORS, MarkovTable
 from embedded_engine.speculation.recycling import Recycling
+from embedded_engine.speculative import DRAFTERS, Speculative
 
-__all__ = ["FORCED", "MARKOV", "SOURCES", "Draft", "Link", "SpeculationOptions"]
+__all__ = [
+    "FORCED",
+    "MARKOV",
+    "PAST_OUTPUTS",
+    "PREDICTION",
+    "REPETITION",
+    "Draft",
+    "DraftCount",
+    "Link",
+]
 
-FORCED, PREDICTION, REPETITION, PAST_OUTPUTS, MARKOV = "forced", "prediction", "repetition", "past_outputs", "markov"
-SOURCES = (FORCED, PREDICTION, REPETITION, PAST_OUTPUTS, MARKOV)
-"""Where drafts come from, the first the most trusted."""
+PREDICTION, REPETITION, PAST_OUTPUTS, MARKOV = DRAFTERS
+FORCED = "forced"
 
 _LEAST_CHANCE = 0.08
 """No draft goes on below: a row always costs more than it would bring."""
 
 _MOST_STRAYED = 3.0
 _HITS_RATE = 0.2
-_CERTAINTY_RATE = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeculationOptions:
-    """What a request wants.
-
-    Attributes:
-        enabled: Whether anything is drafted.
-        most_tokens: Drafted tokens at most, in one step.
-        sources: Names of `SOURCES`; None: all.
-        temperature: The request's, which tells how predictable its text is.
-    """
-
-    enabled: bool = True
-    most_tokens: int = MOST_TOKENS
-    sources: frozenset[str] | None = None
-    temperature: float = 0.0
 
 
 class Link(NamedTuple):
@@ -60,16 +51,24 @@ class Link(NamedTuple):
     guesses: Sequence[Guess]
 
 
+@dataclass(slots=True)
+class DraftCount:
+    """What one source has drafted for one choice: `drafts` times, `drafted` tokens, of which `accepted` were right."""
+
+    drafts: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+
 class Draft:
     """One choice's sources and what is known of how well they do.
 
     Attributes:
         scope: Whose store and table it uses.
-        options: What the request wants.
+        wanted: What the request says about speculation.
         output: The tokens emitted so far.
         chain: What was proposed for the step that runs.
-        accepted_prediction_tokens: Of the caller's prediction, tokens that were drafted and right.
-        rejected_prediction_tokens: And wrong.
+        counts: By source, how often it drafted, how many tokens, and how many of them were right.
     """
 
     def __init__(
@@ -79,21 +78,20 @@ class Draft:
         table: MarkovTable,
         *,
         scope: str,
-        options: SpeculationOptions,
+        wanted: Speculative,
+        temperature: float,
     ) -> None:
         self.scope = scope
-        self.options = options
+        self.wanted = wanted
         self.output: list[int] = []
         self.chain: Sequence[Link] = ()
-        self.accepted_prediction_tokens = 0
-        self.rejected_prediction_tokens = 0
+        self.counts: dict[str, DraftCount] = {}
         self._drafters = drafters
         self._table = table
-        self._uses_table = options.enabled and (options.sources is None or MARKOV in options.sources)
-        self._temperature = min(options.temperature, 2.0)
+        self._uses_table = wanted.enabled and (wanted.drafters is None or MARKOV in wanted.drafters)
+        self._temperature = min(temperature, 2.0)
         self._recycling = Recycling()
-        self._hits = dict.fromkeys(SOURCES, 0.5)
-        self._certainty = 1.0
+        self._hits = dict.fromkeys(DRAFTERS, 0.5)
         self._before, self._last = ((-1, -1, *prompt[-2:]))[-2:]
 
     def take(self, token: int) -> None:
@@ -106,13 +104,25 @@ class Draft:
             drafter.take(token)
         self._before, self._last = self._last, token
 
-    def note_candidates(self, last: int, candidates: Sequence[int]) -> None:
-        """After `last` the model thought of these tokens."""
-        self._recycling.note(last, *candidates)
+    @property
+    def accepted_prediction_tokens(self) -> int:
+        """Of the caller's own prediction, tokens that were drafted and right."""
+        return self.counts.get(PREDICTION, DraftCount()).accepted
 
-    def note_certainty(self, probability: float) -> None:
-        """So likely was a token that was emitted, or would have been."""
-        self._certainty += _CERTAINTY_RATE * (probability - self._certainty)
+    @property
+    def rejected_prediction_tokens(self) -> int:
+        """And those that were drafted and wrong."""
+        count = self.counts.get(PREDICTION, DraftCount())
+        return count.drafted - count.accepted
+
+    def count(self, drafted: int, accepted: int) -> None:
+        """So many tokens of the chain were drafted, and the first `accepted` of them right."""
+        sources = [link.source for link in self.chain[:drafted]]
+        for source in dict.fromkeys(sources):
+            count = self.counts.setdefault(source, DraftCount())
+            count.drafts += 1
+            count.drafted += sources.count(source)
+            count.accepted += sources[:accepted].count(source)
 
     def note_hit(self, source: str, *, hit: bool) -> None:
         """A source's guess was right, or not."""
@@ -131,11 +141,11 @@ class Draft:
         """
         certain = takewhile(lambda token: token not in ends, forced[:most])
         self.chain = chain = [Link(token, FORCED, 1.0, 1.0, ()) for token in certain]
-        if chain or not self.options.enabled:
+        if chain or not self.wanted.enabled:
             return chain
         sources = self._ask_sources()
         before, last, chance = self._before, self._last, 1.0
-        for position in range(max(1, min(most, self.options.most_tokens))):
+        for position in range(max(1, min(most, self.wanted.n_max))):
             guesses = self._guesses(position, before, last, sources, heads)
             best = max(guesses, key=_confidence, default=None)
             if best is None or best.token in ends:
@@ -190,7 +200,6 @@ class Draft:
                 min(_MOST_STRAYED, source.strayed),
                 1.0 if token in recycled else 0.0,
                 self._temperature,
-                self._certainty,
                 source.log_match * share,
             )
             guesses.append(Guess(source.name, token, features, heads[source.name].confidence(features)))

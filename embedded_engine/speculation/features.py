@@ -19,7 +19,6 @@ FEATURES = (
     "strayed: in how many places of this draft so far something else was drafted than this source said",
     "recycled: the model said it, or thought of it, when it last was at this token",
     "temperature",
-    "certainty: a running mean of the probabilities of what is emitted",
     "log match x share",
 )
 

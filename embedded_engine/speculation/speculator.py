@@ -15,10 +15,8 @@ from embedded_engine.speculation.draft import (
     PAST_OUTPUTS,
     PREDICTION,
     REPETITION,
-    SOURCES,
     Draft,
     Link,
-    SpeculationOptions,
 )
 from embedded_engine.speculation.drafter import Drafter
 from embedded_engine.speculation.first_weights import FIRST_WEIGHTS
@@ -28,10 +26,9 @@ from embedded_engine.speculation.markov import MarkovTables
 from embedded_engine.speculation.past_outputs import PastOutputs, Recall
 from embedded_engine.speculation.prediction import Prediction
 from embedded_engine.speculation.repetition import Repetition
+from embedded_engine.speculative import AS_FAST_AS_CAN_BE, DRAFTERS, Speculative
 
-__all__ = ["Draft", "SpeculationOptions", "Speculator"]
-
-_EVERYTHING = SpeculationOptions()
+__all__ = ["Draft", "Speculator"]
 
 _END = -1
 """Stands for an end token, which is not among the emitted."""
@@ -57,7 +54,7 @@ class Speculator:
         self._end_tokens = end_tokens
         self._outputs = PastOutputs()
         self._tables = MarkovTables(prior)
-        self._heads = {source: ConfidenceHead(FIRST_WEIGHTS[source]) for source in SOURCES[1:]}
+        self._heads = {source: ConfidenceHead(FIRST_WEIGHTS[source]) for source in DRAFTERS}
         self._ledger = Ledger()
 
     def begin(
@@ -66,7 +63,8 @@ class Speculator:
         *,
         scope: str,
         prediction: Sequence[int] | None = None,
-        options: SpeculationOptions = _EVERYTHING,
+        wanted: Speculative = AS_FAST_AS_CAN_BE,
+        temperature: float = 0.0,
     ) -> Draft:
         """A choice begins.
 
@@ -74,17 +72,18 @@ class Speculator:
             prompt: Its tokens.
             scope: Whose past outputs may be drafted from, and who may draft from this one.
             prediction: What the caller expects of the output, in tokens.
-            options: What the request wants.
+            wanted: What the request says about speculation.
+            temperature: The request's, which tells how predictable its text is.
         """
         drafters: dict[str, Drafter] = {}
-        wanted = options.sources or SOURCES if options.enabled else ()
-        if prediction and PREDICTION in wanted:
+        names = (DRAFTERS if wanted.drafters is None else wanted.drafters) if wanted.enabled else ()
+        if prediction and PREDICTION in names:
             drafters[PREDICTION] = Prediction(prediction)
-        if REPETITION in wanted:
+        if REPETITION in names:
             drafters[REPETITION] = Repetition(prompt)
-        if PAST_OUTPUTS in wanted:
+        if PAST_OUTPUTS in names:
             drafters[PAST_OUTPUTS] = Recall(self._outputs, scope, prompt)
-        return Draft(prompt, drafters, self._tables.of(scope), scope=scope, options=options)
+        return Draft(prompt, drafters, self._tables.of(scope), scope=scope, wanted=wanted, temperature=temperature)
 
     def plan(
         self,
@@ -126,10 +125,10 @@ class Speculator:
         accepted = 0
         while accepted < min(len(drafted), len(emitted)) and drafted[accepted] == emitted[accepted]:
             accepted += 1
+        draft.count(len(drafted), accepted)
         for position, link in enumerate(draft.chain):
             if position < len(drafted):
                 self._ledger.drafted(link.source, accepted=position < accepted)
-                self._count_prediction(draft, link.source, accepted=position < accepted)
             probability = probabilities[position] if position < len(probabilities) else None
             if position <= accepted and (position < len(emitted) or probability is not None):
                 token = emitted[position] if position < len(emitted) else _END
@@ -158,9 +157,3 @@ class Speculator:
             label = probability if probability is not None and guess.token == link.token else float(hit)
             self._heads[guess.source].learn(guess.features, label)
             draft.note_hit(guess.source, hit=hit)
-
-    @staticmethod
-    def _count_prediction(draft: Draft, source: str, *, accepted: bool) -> None:
-        if source == PREDICTION:
-            draft.accepted_prediction_tokens += accepted
-            draft.rejected_prediction_tokens += not accepted
