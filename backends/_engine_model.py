@@ -6,7 +6,7 @@ from embedded_engine.errors import ModelNotFound
 from embedded_engine.known_models import KNOWN_MODELS
 from embedded_engine.models import find_model, hub_id
 from gateway.errors import ConfigurationError
-from gateway.types import Needs
+from gateway.facts import Needs
 
 
 def model_needs(model: str, model_dir: Path) -> Needs:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gateway.ports import ModelFacts
+from gateway.facts import ModelFacts
 from gateway.types import Price
 
 CAPABILITIES = frozenset(

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import yaml
 
 from backends._models import CAPABILITIES
-from gateway.ports import ModelFacts
+from gateway.facts import ModelFacts
 from gateway.types import Operation, Price
 
 

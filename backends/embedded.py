@@ -17,8 +17,9 @@ from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
 from embedded_engine.messages import Ready
 from embedded_engine.settings import EngineSettings
 from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
-from gateway.ports import BackendFacts, ModelFacts, Sink, Surroundings
-from gateway.types import MILLION, Call, Finish, Needs, Operation, Price, Usage
+from gateway.facts import BackendFacts, ModelFacts, Needs
+from gateway.ports import Sink, Surroundings
+from gateway.types import MILLION, Call, Finish, Operation, Price, Usage
 
 _SECONDS_PER_HOUR = 3600
 _LEAST_STALLED_AFTER_S = 1.0

@@ -9,7 +9,8 @@ from backends._http import Refusal, from_refusal
 from backends._made_up import Cutter, MadeUp, UsageAt, spoiled, words_of
 from backends._models import Models, listed
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
-from gateway.ports import BackendFacts, Sink, Surroundings
+from gateway.facts import BackendFacts
+from gateway.ports import Sink, Surroundings
 from gateway.types import Call, Finish, Operation, Usage
 from gateway.wire.openai_errors import error_body
 

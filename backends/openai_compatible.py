@@ -14,9 +14,10 @@ from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.ports import BackendFacts, Clock, Connections, ModelFacts, Origin, Sink, Surroundings, UpstreamAnswer
+from gateway.facts import BackendFacts, ModelFacts, Needs
+from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
 from gateway.trace_context import headers_for
-from gateway.types import Call, Finish, Needs, Operation
+from gateway.types import Call, Finish, Operation
 from gateway.wire.formats import FORMATS
 
 _PATHS: Mapping[Operation, str] = {Operation.CHAT: "/chat/completions", Operation.COMPLETION: "/completions"}

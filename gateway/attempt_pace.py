@@ -1,7 +1,7 @@
 """The time of one attempt: how long to wait, for whom, and what it says of the backend."""
 
 from gateway.errors import UpstreamTimeout, UpstreamUnfinished
-from gateway.fleet import Flight
+from gateway.flight import Flight
 from gateway.route import Patience
 from gateway.time_limit import TimeLimit
 

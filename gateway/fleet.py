@@ -1,217 +1,202 @@
 """Live facts of every backend, learned from our own dispatches, first tokens and ends; and snapshots of them.
 
-It needs nothing from the engines, though what a backend measures itself (``BackendFacts``) takes precedence.
+It needs nothing from the engines, though what a backend measures itself (``BackendFacts``) takes precedence. Other
+replicas of the gateway are heard (``hear``) and told (``tell``), so that each knows the load that all of them make.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from gateway.errors import HeadraceError
-from gateway.ports import Backend, BackendFacts, Clock, Shared
-from gateway.prefix import PrefixIndex, chain
+from gateway.cooling import Cooling
+from gateway.facts import BackendFacts
+from gateway.fleet_events import FirstToken, FleetEvent
+from gateway.fleet_peers import Peers
+from gateway.lane import Lane
+from gateway.ports import Backend, Clock, Shared
+from gateway.prefix import PrefixIndex
+from gateway.prompt_chain import Chains, SessionChains
 from gateway.route import Route, Target
 from gateway.standing import Standing
-from gateway.types import Candidate, Context, Usage
+from gateway.types import Candidate, Context
 
-WARM_BLOCKS = 100_000
-"""Chunks of 2 KB whose whereabouts are remembered: about 50 million tokens of prompts in about 15 MB."""
+if TYPE_CHECKING:  # a flight is told of by its fleet, and belongs to it
+    from gateway.flight import Flight
 
-_LONGEST_COOL_S = 60.0
-_TOLERATED_FAILURES = 2
-
-
-class Flight:
-    """One attempt under way, from dispatch to landing; what is given back is given back exactly once."""
-
-    __slots__ = ("_backend", "_chain", "_ctx", "_fleet", "_fresh_tokens", "_standing", "_started_s", "_waiting")
-
-    def __init__(self, fleet: "Fleet", ctx: Context, candidate: Candidate, facts: BackendFacts) -> None:
-        self._fleet = fleet
-        self._ctx = ctx
-        self._backend = candidate.backend
-        self._standing = fleet.standing(candidate.backend, candidate.model, facts)
-        self._chain = fleet.chain(ctx, candidate.model) if facts.keeps_prefixes else ()
-        self._fresh_tokens = max(ctx.forecast.prompt_tokens - candidate.warm_tokens, 0)
-        self._started_s = fleet.clock.now_s()
-        self._waiting = True
-        self._standing.dispatched(self._fresh_tokens, ctx.forecast.output_tokens_p50)
-        fleet.in_flight[self._backend] += 1
-
-    def first_token(self, now_s: float) -> None:
-        """The prompt is read: it waits no longer, and its prefix is warm there."""
-        if not self._waiting:
-            return
-        self._waiting = False
-        self._standing.prefilled(self._fresh_tokens, now_s - self._started_s)
-        self._fleet.prefixes.remember(self._chain, self._backend)
-
-    def landed(self, *, usage: Usage | None, decode_s: float | None, error: HeadraceError | None, now_s: float) -> None:
-        """The attempt is over. ``decode_s`` is the time from first to last token, where both were seen."""
-        # First what is to be given back, then what can be learned: a mistake there must not keep a place for ever.
-        gave_up, self._waiting = self._waiting, False
-        self._fleet.in_flight[self._backend] -= 1
-        self._standing.landed(self._ctx.forecast.output_tokens_p50)
-        if gave_up:
-            self._standing.gave_up_prefill(self._fresh_tokens)
-            if error is None:  # a whole answer: its first token was never seen, its prompt was read all the same
-                self._fleet.prefixes.remember(self._chain, self._backend)
-        if usage is not None and not usage.estimated and decode_s is not None:
-            self._standing.decoded(usage.output_tokens, decode_s)
-        self._fleet.judge(self._backend, self._standing, error, dispatched_s=self._started_s, now_s=now_s)
+_MOST_ROUTES_KNOWN = 256
+"""Lanes are kept for so many pairs of a route and a model's name, which clients choose."""
 
 
 class Fleet:
-    """All backends as the gateway sees them. One instance outlives every reload of the policy file."""
+    """All backends as the gateway sees them. One instance outlives every reload of the policy file.
 
-    def __init__(self, *, clock: Clock, shared: Shared) -> None:
+    Args:
+        clock: the time.
+        shared: where cool-downs are kept.
+        chains: makes the digests of prompts.
+        replica: this gateway's name among its replicas.
+        tell: takes what the other replicas should know, at once and without waiting; ``None`` where there are none.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        shared: Shared,
+        chains: Chains | None = None,
+        replica: str = "",
+        tell: Callable[[FleetEvent], None] | None = None,
+    ) -> None:
         self.clock = clock
-        self.prefixes = PrefixIndex(WARM_BLOCKS)
-        self._shared = shared
+        self.prefixes = PrefixIndex()
+        self.chains = chains or SessionChains()
+        self.cooldowns = Cooling(shared)
+        self.replica = replica
+        self.tell = tell
         self.in_flight: Counter[str] = Counter()
+        self._flights: dict[int, Flight] = {}
+        self._flown = 0
         self._away: set[str] = set()
         self._standings: dict[tuple[str, str], Standing] = {}
-        self._last_chain: tuple[str, str, tuple[bytes, ...]] = ("", "", ())
+        self._lanes: dict[tuple[int, str], tuple[Route, list[Lane]]] = {}
+        self._peers = Peers(self.named, self.prefixes)
+
+    # ---- what is known ----------------------------------------------------------------------------------------------
 
     def standing(self, backend: str, model: str, facts: BackendFacts) -> Standing:
-        """The live numbers of a model at a backend, made on first sight.
+        """All that is known of a model at a backend, made on first sight.
 
         Bounded: models that the backend's facts do not list share one record, since clients choose their names.
         """
-        listed = model if model in facts.models else ""
-        known = self._standings.get((backend, listed))
+        standing = self.named(backend, model if model in facts.models else "")
+        if facts.prompt_cache is not None:
+            standing.cache.ttl_s = facts.prompt_cache.ttl_s
+            standing.warm_at_first_token = facts.prompt_cache.at_first_token
+        return standing
+
+    def named(self, backend: str, model: str) -> Standing:
+        """The same, by the name under which it is kept."""
+        known = self._standings.get((backend, model))
         if known is None:
-            known = self._standings[backend, listed] = Standing(model=listed)
+            known = self._standings[backend, model] = Standing(model=model, cache=self.prefixes.open())
         return known
-
-    def chain(self, ctx: Context, model: str) -> tuple[bytes, ...]:
-        """The prefix digests of the request, kept for the moment in which several candidates ask for the same."""
-        request_id, last_model, digests = self._last_chain
-        if (request_id, last_model) != (ctx.request.arrival.id, model):
-            digests = chain(ctx.request, model)
-            self._last_chain = (ctx.request.arrival.id, model, digests)
-        return digests
-
-    def snapshot(self, route: Route, ctx: Context, backends: Mapping[str, Backend]) -> tuple[Candidate, ...]:
-        """One candidate per target of the route, as things stand now."""
-        now_s = self.clock.now_s()
-        facts = {target.backend: backends[target.backend].facts() for target in route.targets}
-        self._notice_those_away(facts)
-        named = [
-            (target.backend, _model_at(target, facts[target.backend], ctx.request.model)) for target in route.targets
-        ]
-        warm = self._warm_bytes(ctx, [pair for pair in named if facts[pair[0]].keeps_prefixes])
-        return tuple(
-            [
-                self._candidate(ctx, backend, model, facts[backend], warm.get((backend, model), 0), now_s)
-                for backend, model in named
-            ]
-        )
-
-    def _warm_bytes(self, ctx: Context, named: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
-        """How much of the prompt each backend and model has been sent before; one walk per model."""
-        by_model: dict[str, list[str]] = {}
-        for backend, model in named:
-            by_model.setdefault(model, []).append(backend)
-        found: dict[tuple[str, str], int] = {}
-        for model, backends in by_model.items():
-            digests = self.chain(ctx, model)
-            if digests:
-                for backend, warm_bytes in self.prefixes.warm_bytes(digests, backends).items():
-                    found[backend, model] = warm_bytes
-        return found
-
-    def forget(self, backend: str) -> None:
-        """The backend has left or starts anew: nothing is warm there any more."""
-        self.prefixes.forget(backend)
 
     def cooling(self, backend: str, facts: BackendFacts) -> str | None:
         """Why the backend rests, where all of its models do."""
         self._notice_those_away({backend: facts})
-        found = [self._shared.get(_cool_key(backend, model)) for model in facts.models or ("",)]
-        reasons = [cooling[0] for cooling in found if cooling is not None]
+        found = [self.cooldowns.rests(backend, model) for model in facts.models or ("",)]
+        reasons = [rest[0] for rest in found if rest is not None]
         return reasons[0] if len(reasons) == len(found) else None
 
-    def _notice_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
-        """A backend that was down comes back as another one: with a cold cache, and with a clean record.
+    def forget(self, backend: str) -> None:
+        """The backend has left: nothing is known of it any more. Who comes under its name is another one."""
+        for key in [key for key in self._standings if key[0] == backend]:
+            self.prefixes.close(self._standings.pop(key).cache)
+        self._away.discard(backend)
+        self._lanes.clear()
 
-        Walking over the index once for that is enough.
-        """
+    def found(self, standing: Standing, *, believed: int, found: int, distance: int | None) -> None:
+        """An engine says how many chunks of a prompt it had: see ``BackendCache.learn``."""
+        if standing.cache.learn(believed_blocks=believed, found_blocks=found, distance_blocks=distance):
+            self.prefixes.clear(standing.cache)
+
+    # ---- the snapshot -----------------------------------------------------------------------------------------------
+
+    def snapshot(self, route: Route, ctx: Context, backends: Mapping[str, Backend]) -> tuple[Candidate, ...]:
+        """One candidate per target of the route, as things stand now."""
+        now_s = self.clock.now_s()
+        self._peers.expire(now_s)
+        lanes = self._lanes_of(route, ctx.request.model, backends)
+        digests, ends_bytes, length_bytes = self.chains.chain(ctx.request)
+        depths = self.prefixes.depths(digests, [lane.cache for lane in lanes], now_s)
+        prompt_tokens = ctx.forecast.prompt_tokens
+        warm = [
+            lane.warm_tokens(depth, ends_bytes, length_bytes, prompt_tokens) if depth else 0
+            for lane, depth in zip(lanes, depths, strict=True)
+        ]
+        *_, second, warmest = (0, 0, *sorted(warm))
+        ours, theirs, cooling = self.in_flight, self._peers.in_flight, self.cooldowns
+        return tuple(
+            [
+                lane.candidate(
+                    ctx,
+                    warm_tokens=warm_tokens,
+                    warmest_tokens=second if warm_tokens == warmest else warmest,
+                    in_flight=ours[lane.backend] + theirs[lane.backend],
+                    now_s=now_s,
+                    cooling=cooling,
+                )
+                for lane, warm_tokens in zip(lanes, warm, strict=True)
+            ]
+        )
+
+    def _lanes_of(self, route: Route, asked: str, backends: Mapping[str, Backend]) -> list[Lane]:
+        known = self._lanes.get((id(route), asked))
+        if known is None or known[0] is not route:
+            lanes = [self._lane(target, asked, backends[target.backend].facts()) for target in route.targets]
+            if len(self._lanes) >= _MOST_ROUTES_KNOWN:
+                self._lanes.clear()
+            self._lanes[id(route), asked] = (route, lanes)
+            self._notice_those_away({lane.backend: lane.facts for lane in lanes})
+            return lanes
+        lanes = known[1]
+        for at, lane in enumerate(lanes):
+            facts = backends[lane.backend].facts()
+            if facts is not lane.facts:
+                lanes[at] = self._lane(route.targets[at], asked, facts)
+                self._notice_those_away({lane.backend: facts})
+        return lanes
+
+    def _lane(self, target: Target, asked: str, facts: BackendFacts) -> Lane:
+        model = _model_at(target, facts, asked)
+        return Lane(target, model, facts, self.standing(target.backend, model, facts))
+
+    def _notice_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
+        """A backend that was down comes back as another one: with a cold cache, and with a clean record."""
         for name, known in facts.items():
             if known.down is None and name in self._away:
                 self._away.discard(name)
                 self._begin_anew(name)
             elif known.down is not None and name not in self._away:
                 self._away.add(name)
-                self.prefixes.forget(name)
+                for standing in self._of(name):
+                    self.prefixes.clear(standing.cache)
 
     def _begin_anew(self, backend: str) -> None:
         now_s = self.clock.now_s()
-        for (name, model), standing in self._standings.items():
-            if name == backend:
-                standing.begin_anew(now_s)
-                self._shared.put(_cool_key(backend, model), "", 0)
+        for standing in self._of(backend):
+            standing.begin_anew(now_s)
+            self.cooldowns.begin_anew(backend, standing.model)
 
-    def _candidate(
-        self, ctx: Context, backend: str, model: str, facts: BackendFacts, warm_bytes: int, now_s: float
-    ) -> Candidate:
-        known = facts.models.get(model, facts.unlisted)
-        standing = self.standing(backend, model, facts)
-        down, retry_in_s = self._down(backend, facts, standing)
-        prompt_bytes = max(ctx.request.prompt_bytes, 1)
-        return Candidate(
-            backend=backend,
-            model=model,
-            operations=facts.operations,
-            capabilities=known.capabilities,
-            carries=known.carries,
-            context_tokens=known.context_tokens,
-            price=known.price,
-            in_flight=self.in_flight[backend],
-            concurrency=facts.concurrency,
-            queued_prefill_tokens=standing.queued_prefill_tokens,
-            running_output_tokens=standing.running_output_tokens,
-            warm_tokens=min(warm_bytes * ctx.forecast.prompt_tokens // prompt_bytes, ctx.forecast.prompt_tokens),
-            prefill_tokens_per_s=facts.prefill_tokens_per_s or standing.prefill_tokens_per_s,
-            seconds_per_token=facts.seconds_per_token or standing.seconds_per_token,
-            failure_rate=standing.failure_rate(now_s),
-            down=down,
-            retry_in_s=retry_in_s,
-        )
+    def _of(self, backend: str) -> Iterable[Standing]:
+        return [standing for (name, _), standing in self._standings.items() if name == backend]
 
-    def _down(self, backend: str, facts: BackendFacts, standing: Standing) -> tuple[str | None, float | None]:
-        if facts.down is not None:
-            return facts.down, facts.back_in_s
-        cooling = self._shared.get(_cool_key(backend, standing.model))
-        return (cooling[0], cooling[1]) if cooling else (None, None)
+    # ---- the other replicas -----------------------------------------------------------------------------------------
 
-    def judge(
-        self, backend: str, standing: Standing, error: HeadraceError | None, *, dispatched_s: float, now_s: float
-    ) -> None:
-        """Takes an ended attempt into the backend's record, and cools it where the error asks for that.
+    def hear(self, event: FleetEvent) -> None:
+        """Takes what another replica tells into this one's view."""
+        self._peers.hear(event, self.clock.now_s())
 
-        A client's own error, a hang-up and our own bugs say nothing about a backend.
-        """
-        if error is None:
-            standing.succeeded(now_s)
-        elif error.blames_backend:
-            goes_on = standing.failed(dispatched_s=dispatched_s, now_s=now_s)
-            cool_s = _cool_s(error, standing.failures_in_a_row if goes_on else 0)
-            cooling = self._shared.get(_cool_key(backend, standing.model))
-            if cool_s > (cooling[1] if cooling else 0.0):
-                self._shared.put(_cool_key(backend, standing.model), f"cooling after {error.code}", cool_s)
+    def under_way(self) -> tuple[FleetEvent, ...]:
+        """What a replica that joins has missed of this one: its attempts in flight."""
+        now_s = self.clock.now_s()
+        events: list[FleetEvent] = []
+        for number, flight in self._flights.items():
+            events.append(flight.told(age_s=now_s - flight.dispatched_s))
+            if flight.read:
+                events.append(FirstToken(self.replica, number))
+        return tuple(events)
 
+    def took_off(self, flight: "Flight") -> int:
+        """Gives a flight its number."""
+        self._flown += 1
+        if self.tell is not None:
+            self._flights[self._flown] = flight
+        return self._flown
 
-def _cool_key(backend: str, model: str) -> str:
-    return f"cooling/{backend}/{model}"
-
-
-def _cool_s(error: HeadraceError, failures_in_a_row: int) -> float:
-    """How long a backend rests: what it asked for, else longer with every failure in a row. Slowness has no haste."""
-    back_off_s = 0.0
-    if failures_in_a_row > _TOLERATED_FAILURES:
-        back_off_s = min(2.0 ** (failures_in_a_row - _TOLERATED_FAILURES - 1), _LONGEST_COOL_S)
-    asked_s = error.rest_s if error.retry_after_s is None else error.retry_after_s
-    return max(asked_s, back_off_s)
+    def landed(self, number: int) -> None:
+        """The flight is over."""
+        self._flights.pop(number, None)
 
 
 def _model_at(target: Target, facts: BackendFacts, asked: str) -> str:

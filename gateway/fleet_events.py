@@ -29,8 +29,9 @@ class Dispatched(Struct, frozen=True, array_like=True, tag="d"):
     """An attempt was sent off.
 
     ``flight`` is the replica's own number for it. ``model`` is empty where the backend does not list it. ``digests`` is
-    the prompt's chain, 16 bytes a chunk, one after the other; empty where the backend keeps no prefixes. ``age_s`` is
-    how long ago it was, as the event is told: zero unless it is told to one that joins.
+    the prompt's chain, 16 bytes a chunk, one after the other; empty where the backend keeps no prefixes.
+    ``believed_chunks`` of them were taken to be warm there. ``age_s`` is how long ago it was, as the event is told:
+    zero unless it is told to one that joins.
     """
 
     replica: str
@@ -42,6 +43,7 @@ class Dispatched(Struct, frozen=True, array_like=True, tag="d"):
     output_tokens: int
     streams: bool
     digests: bytes = b""
+    believed_chunks: int = 0
     age_s: float = 0.0
 
 
@@ -57,16 +59,16 @@ class Landed(Struct, frozen=True, array_like=True, tag="l"):
     """An attempt is over.
 
     ``decode_s`` is the time from its first token to its last, for ``output_tokens``; zero where that was not seen.
-    ``cached_tokens`` is what the engine said it had of the prompt, -1 where it said nothing. ``read`` tells whether the
-    prompt was read, so that it is warm there now. ``judgement`` is 1 for a success, -1 for a failure of the backend, 0
-    for an end that says nothing of it.
+    ``found_chunks`` is how much of the prompt the engine said it had, -1 where it said nothing. ``read`` tells whether
+    the prompt was read, so that it is warm there now. ``judgement`` is 1 for a success, -1 for a failure of the
+    backend, 0 for an end that says nothing of it.
     """
 
     replica: str
     flight: int
     output_tokens: int = 0
     decode_s: float = 0.0
-    cached_tokens: int = -1
+    found_chunks: int = -1
     read: bool = False
     judgement: int = 0
 

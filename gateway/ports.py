@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 from gateway.errors import ClientError
+from gateway.facts import BackendFacts
 from gateway.types import (
     Bill,
     Call,
@@ -21,8 +22,6 @@ from gateway.types import (
     Finish,
     Forecast,
     LedgerEntry,
-    Operation,
-    Price,
 )
 
 # ---- policies -------------------------------------------------------------------------------------------------------
@@ -88,42 +87,6 @@ class Observer(Protocol):
 
 
 # ---- backends -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
-    """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
-
-    ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole.
-    ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
-    ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``...
-    """
-
-    context_tokens: int | None = None
-    capabilities: frozenset[str] | None = None
-    carries: frozenset[str] | None = None
-    price: Price | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendFacts:
-    """What a backend says of itself, now. ``down`` is the reason why it takes nothing, or ``None``.
-
-    ``back_in_s`` is when one that is down expects to be well again, where it knows: clients are told to wait so long.
-    ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
-    learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts.
-    ``unlisted`` is what holds for a model that ``models`` does not have.
-    """
-
-    models: Mapping[str, ModelFacts]
-    operations: frozenset[Operation]
-    concurrency: int | None = None
-    down: str | None = None
-    back_in_s: float | None = None
-    prefill_tokens_per_s: float | None = None
-    seconds_per_token: float | None = None
-    keeps_prefixes: bool = True
-    unlisted: ModelFacts = field(default_factory=ModelFacts)
 
 
 class Sink(Protocol):

@@ -1,191 +1,212 @@
-"""Where a prompt is warm: chained digests of its chunks, and which backend has seen which.
+"""Where a prompt is warm: which backend has been sent which chunks of it, as far as its cache can hold them still.
 
-A prompt is laid out as one byte string to which every further turn only appends, cut into chunks of a fixed size, and
-each chunk is known by a digest of everything up to its end. What is left over at the tail has no digest yet: the next
-turn of the conversation goes on in the middle of it, so a digest of it would never be seen again. Hence the same
-conversation, one turn later, has all digests of the turn before as its first ones.
-
-The digests are salted with the tenant and the model. Two tenants never learn from a fast first token that the other has
-sent the same text, and a cache is never taken for another model's.
+Each backend's cache is pictured as its own list of chunks, the least recently sent first, of a length that is learned
+from what the engine says it had (``cached_tokens``). One table over all of them maps a chunk to a bit mask of backends,
+so that one walk over a prompt tells how much of it each of them holds.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import msgspec
+FIRST_CAPACITY_BLOCKS = 8192
+"""What a backend's cache is taken to hold, in chunks of about 512 tokens, before it has said anything."""
 
-from gateway.conversation import Message, Part, Prompt
-from gateway.types import ChatRequest
+MOST_BLOCKS = 150_000
+"""Chunks that are remembered over all backends: about 200 bytes of memory each."""
 
-CHUNK_BYTES = 2048
-"""About 512 tokens: finer chunks cost CPU on every request and gain little, a cache hit being worth what it saves."""
+_LEAST_CAPACITY_BLOCKS = 64
+_MOST_CAPACITY_BLOCKS = 65_536
+_SHRINK, _GROW = 0.3, 0.03
+"""What one answer that missed, or found more than, all of its prompt changes of the way to where the capacity must
+lie, and of the capacity itself. An unjustified hope costs a reading, an unjustified fear a choice: fear is quicker."""
 
-_DIGEST_BYTES = 16
-
-# UTF-8 never uses these bytes, so no content can pose as the end of a field or as another role.
-_TURN = b"\xff"
-_FIELD = b"\xfe"
-_PART = b"\xfd"
+_NEARLY_FULL = 0.9
+_RESTARTED_AFTER = 3
+"""So many prompts in a row of which an engine has nothing, though it had read them: it has begun anew."""
 
 
-def chain(request: ChatRequest, model: str, *, chunk_bytes: int = CHUNK_BYTES) -> tuple[bytes, ...]:
-    """The digests of all full chunks of the prompt, each covering the prompt from its start.
+class Mark(NamedTuple):
+    """When a chunk was last sent or read, how many chunks had been added by then, and whether it was read."""
 
-    Args:
-        request: chat or completion. Tool definitions come first, where chat templates put them; images and other media
-            enter as their digest.
-        model: the name under which the prompt is cached.
-        chunk_bytes: the size of a chunk; the tail that does not fill one is left out.
+    at_s: float
+    added_blocks: int
+    read: bool
 
-    Returns:
-        One 16-byte digest a chunk; empty for a prompt shorter than a chunk.
+
+class BackendCache:
+    """The picture of one backend's prompt cache.
+
+    ``bit`` is its place in the masks. ``ttl_s`` is how long a chunk stays after it was last read, where the backend
+    goes by time. ``reports`` tells whether the backend says what it had: silence is no evidence.
     """
-    layout = memoryview(b"".join(_layout(request)))
-    if len(layout) < chunk_bytes:
-        return ()
-    running = sha256(usedforsecurity=False)  # processors have instructions for it: half of blake2b's time
-    running.update(_FIELD.join((_utf8(request.arrival.tenant), _utf8(model), b"")))
-    digests = []
-    for end in range(chunk_bytes, len(layout) + 1, chunk_bytes):
-        running.update(layout[end - chunk_bytes : end])
-        digests.append(running.digest()[:_DIGEST_BYTES])
-    return tuple(digests)
+
+    __slots__ = ("_misses_in_a_row", "added_blocks", "bit", "blocks", "capacity_blocks", "reports", "ttl_s")
+
+    def __init__(self, bit: int, *, ttl_s: float | None = None) -> None:
+        self.bit = bit
+        self.ttl_s = ttl_s
+        self.capacity_blocks: float = FIRST_CAPACITY_BLOCKS
+        self.added_blocks = 0
+        self.blocks: OrderedDict[bytes, Mark] = OrderedDict()
+        self.reports = False
+        self._misses_in_a_row = 0
+
+    def distance_blocks(self, digest: bytes) -> int | None:
+        """How many chunks were added since this one was last read; ``None`` where nobody knows that it was."""
+        mark = self.blocks.get(digest)
+        return self.added_blocks - mark.added_blocks if mark is not None and mark.read else None
+
+    def learn(self, *, believed_blocks: int, found_blocks: int, distance_blocks: int | None) -> bool:
+        """The engine had ``found_blocks`` of a prompt of which it was believed to have ``believed_blocks``.
+
+        ``distance_blocks`` is that of the last of them, before the prompt was sent: an engine that has lost it holds
+        no more than so many, and a few that were only moved to the front.
+
+        Returns:
+            Whether it seems to have restarted, so that nothing is warm there.
+        """
+        self.reports = self.reports or found_blocks > 0
+        if found_blocks > 0:
+            self._misses_in_a_row = 0
+        if found_blocks > believed_blocks and len(self.blocks) >= _NEARLY_FULL * self.capacity_blocks:
+            more = (found_blocks - believed_blocks) / found_blocks
+            self.capacity_blocks = min(self.capacity_blocks * (1 + _GROW * more), _MOST_CAPACITY_BLOCKS)
+        if found_blocks >= believed_blocks or distance_blocks is None or not self.reports:
+            return False
+        if distance_blocks < self.capacity_blocks:
+            missing = (believed_blocks - found_blocks) / believed_blocks
+            self.capacity_blocks -= _SHRINK * missing * (self.capacity_blocks - distance_blocks)
+            self.capacity_blocks = max(self.capacity_blocks, _LEAST_CAPACITY_BLOCKS)
+        self._misses_in_a_row += found_blocks == 0
+        if self._misses_in_a_row < _RESTARTED_AFTER:
+            return False
+        self._misses_in_a_row = 0
+        return True
 
 
 class PrefixIndex:
-    """An approximate picture of every backend's prompt cache: which chunks were sent where, the oldest forgotten first.
-
-    It is told of dispatches only, so it needs nothing from the engines; it errs where an engine evicts earlier or later
-    than it does. Not for use by several threads.
+    """All caches, and the table over them. Not for use by several threads.
 
     Args:
-        capacity_blocks: how many chunks are remembered over all backends; about 150 bytes of memory each.
-        chunk_bytes: the size of the chunks in the chains that it is given.
+        most_blocks: how many chunks are remembered over all caches; the largest cache gives way first.
     """
 
-    def __init__(self, capacity_blocks: int, *, chunk_bytes: int = CHUNK_BYTES) -> None:
-        if capacity_blocks < 1:
-            raise ValueError(f"`capacity_blocks` must be at least 1, not {capacity_blocks}")
-        self.chunk_bytes = chunk_bytes
-        self._capacity_blocks = capacity_blocks
-        self._backends_of: OrderedDict[bytes, int] = OrderedDict()  # digest -> bit mask of backends
-        self._bit_of: dict[str, int] = {}
+    def __init__(self, most_blocks: int = MOST_BLOCKS) -> None:
+        if most_blocks < 1:
+            raise ValueError(f"`most_blocks` must be at least 1, not {most_blocks}")
+        self._most_blocks = most_blocks
+        self._masks: dict[bytes, int] = {}
+        self._caches: dict[int, BackendCache] = {}
+        self._held_blocks = 0
 
     def __len__(self) -> int:
-        return len(self._backends_of)
+        return self._held_blocks
 
-    def warm_bytes(self, chain: Sequence[bytes], backends: Iterable[str]) -> Mapping[str, int]:
-        """How many bytes of the prompt, from its start, each backend has been sent before; one walk for all of them."""
-        known = {backend: self._bit_of.get(backend, 0) for backend in backends}
-        warm = dict.fromkeys(known, 0)
-        alive = 0
-        for bit in known.values():
-            alive |= bit
-        depth = 0
-        for digest in chain:
-            still = alive & self._backends_of.get(digest, 0)
-            if still != alive:
-                self._settle(warm, known, alive & ~still, depth)
-                alive = still
-            if not alive:
-                return warm
-            depth += 1
-        self._settle(warm, known, alive, depth)
-        return warm
-
-    def remember(self, chain: Sequence[bytes], backend: str) -> None:
-        """The prompt is on its way to ``backend``: its chunks are warm there from now on."""
-        if not chain:
-            return
-        blocks = self._backends_of
-        bit = self._bit_of.get(backend) or self._new_bit(backend)
-        # From the tail to the head, so that a head is always younger than what hangs on it and is forgotten last.
-        for digest in reversed(chain):
-            blocks[digest] = blocks.get(digest, 0) | bit
-            blocks.move_to_end(digest)
-        while len(blocks) > self._capacity_blocks:
-            blocks.popitem(last=False)
-
-    def forget(self, backend: str) -> None:
-        """The backend has restarted or left: nothing is warm there. Walks over the whole index."""
-        bit = self._bit_of.pop(backend, 0)
-        if not bit:
-            return
-        for digest, mask in list(self._backends_of.items()):
-            if mask == bit:
-                del self._backends_of[digest]
-            elif mask & bit:
-                self._backends_of[digest] = mask ^ bit
-
-    def _settle(self, warm: dict[str, int], known: Mapping[str, int], mask: int, depth: int) -> None:
-        for backend, bit in known.items():
-            if bit & mask:
-                warm[backend] = depth * self.chunk_bytes
-
-    def _new_bit(self, backend: str) -> int:
+    def open(self, *, ttl_s: float | None = None) -> BackendCache:
+        """A new cache, empty."""
         taken = 0
-        for bit in self._bit_of.values():
+        for bit in self._caches:
             taken |= bit
-        free = ~taken & (taken + 1)  # the lowest bit that nobody has
-        self._bit_of[backend] = free
-        return free
+        bit = ~taken & (taken + 1)  # the lowest bit that nobody has
+        cache = self._caches[bit] = BackendCache(bit, ttl_s=ttl_s)
+        return cache
 
+    def close(self, cache: BackendCache) -> None:
+        """The backend has left: what it held is forgotten, and its bit is free."""
+        self.clear(cache)
+        self._caches.pop(cache.bit, None)
 
-# ---- the prompt as bytes --------------------------------------------------------------------------------------------
+    def clear(self, cache: BackendCache) -> None:
+        """The backend has restarted: nothing is warm there."""
+        for digest in cache.blocks:
+            self._unmark(digest, cache.bit)
+        self._held_blocks -= len(cache.blocks)
+        cache.blocks.clear()
 
+    def depths(self, digests: Sequence[bytes], caches: Sequence[BackendCache], now_s: float) -> list[int]:
+        """How many of the prompt's chunks, from its start, each cache holds; one walk for all of them."""
+        alive = 0
+        for cache in caches:
+            if cache.ttl_s is not None:
+                self._expire(cache, now_s - cache.ttl_s)
+            alive |= cache.bit
+        depths = [0] * len(caches)
+        masks, depth = self._masks, 0
+        for digest in digests:
+            still = alive & masks.get(digest, 0)
+            if still != alive:
+                lost, alive = alive ^ still, still
+                for at, cache in enumerate(caches):
+                    if cache.bit & lost:
+                        depths[at] = depth
+                if not alive:
+                    return depths
+            depth += 1
+        for at, cache in enumerate(caches):
+            if cache.bit & alive:
+                depths[at] = depth
+        return depths
 
-def _layout(request: ChatRequest) -> Iterator[bytes]:
-    if request.prompt is not None:
-        yield from _prompt(request.prompt)
-        return
-    for definitions in ("tools", "functions"):
-        if definitions in request.raw:
-            yield _FIELD + bytes(request.raw[definitions])
-    for message in request.messages:
-        yield from _message(message)
+    def sent(self, digests: Sequence[bytes], cache: BackendCache, now_s: float) -> tuple[bytes, ...]:
+        """The prompt goes to the backend: its chunks will be warm there when whatever comes after it is read.
 
+        From the tail to the head, so that a head is always younger than what hangs on it and is forgotten last.
 
-def _prompt(prompt: Prompt) -> Iterator[bytes]:
-    if isinstance(prompt, str):
-        yield _utf8(prompt)
-    elif prompt and isinstance(prompt[0], int):
-        yield _FIELD  # else the tokens 1 2 would be the text "1 2"
-        yield from (b"%d " % token for token in prompt)
-    else:
-        for one in prompt:
-            yield from _prompt(one)  # type: ignore[arg-type]  # what is not flat holds texts or lists of tokens
-            yield _TURN
+        Returns:
+            The chunks that were not there before.
+        """
+        if self._caches.get(cache.bit) is not cache:  # it has left meanwhile
+            return ()
+        blocks, masks, bit = cache.blocks, self._masks, cache.bit
+        move, added = blocks.move_to_end, []
+        mark = Mark(now_s, cache.added_blocks, read=False)
+        for digest in reversed(digests):
+            if digest in blocks:
+                move(digest)
+            else:
+                blocks[digest] = mark
+                masks[digest] = masks.get(digest, 0) | bit
+                added.append(digest)
+        self._held_blocks += len(added)
+        cache.added_blocks += len(added)
+        self._make_room(cache)
+        return tuple(added)
 
+    def read(self, digests: Sequence[bytes], cache: BackendCache, now_s: float) -> None:
+        """The prompt has been read there: its chunks are warm from now on."""
+        self.sent(digests, cache, now_s)
+        blocks, mark = cache.blocks, Mark(now_s, cache.added_blocks, read=True)
+        for digest in digests:
+            if digest in blocks:
+                blocks[digest] = mark
 
-def _message(message: Message) -> Iterator[bytes]:
-    yield _TURN
-    yield _utf8(message.role)
-    if message.name is not None:
-        yield _FIELD + b"name" + _FIELD + _utf8(message.name)
-    if message.tool_call_id is not None:
-        yield _FIELD + b"tool_call_id" + _FIELD + _utf8(message.tool_call_id)
-    yield _FIELD
-    if isinstance(message.content, str):
-        yield _utf8(message.content)
-    elif message.content is not None:
-        for part in message.content:
-            yield from _part(part)
-    for call in message.tool_calls or ():
-        yield _FIELD + _utf8(call.id)
-        if call.function is not None:
-            yield _FIELD.join((b"", _utf8(call.function.name), _utf8(call.function.arguments)))
+    def take_back(self, digests: Sequence[bytes], cache: BackendCache) -> None:
+        """The prompt was never read there: what ``sent`` had added goes again."""
+        for digest in digests:
+            if cache.blocks.pop(digest, None) is not None:
+                self._unmark(digest, cache.bit)
+                self._held_blocks -= 1
 
+    def _make_room(self, cache: BackendCache) -> None:
+        while len(cache.blocks) > cache.capacity_blocks:
+            self._drop_oldest(cache)
+        while self._held_blocks > self._most_blocks:
+            self._drop_oldest(max(self._caches.values(), key=lambda one: len(one.blocks)))
 
-def _part(part: Part) -> Iterator[bytes]:
-    if part.text is not None:
-        yield _utf8(part.text)
-    elif part.refusal is not None:
-        yield _PART + _utf8(part.refusal)
-    else:
-        media = msgspec.json.encode((part.type, part.image_url, part.input_audio, part.file))
-        yield _PART + sha256(media, usedforsecurity=False).hexdigest().encode()
+    def _expire(self, cache: BackendCache, before_s: float) -> None:
+        blocks = cache.blocks
+        while blocks and next(iter(blocks.values())).at_s < before_s:
+            self._drop_oldest(cache)
 
+    def _drop_oldest(self, cache: BackendCache) -> None:
+        digest, _ = cache.blocks.popitem(last=False)
+        self._unmark(digest, cache.bit)
+        self._held_blocks -= 1
 
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    def _unmark(self, digest: bytes, bit: int) -> None:
+        left = self._masks[digest] & ~bit
+        if left:
+            self._masks[digest] = left
+        else:
+            del self._masks[digest]

@@ -5,15 +5,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gateway.ports import Admitter, Classifier, Filter, Ranker, Scorer
-from gateway.types import Worth
+from gateway.worth import Worth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A place to go: a backend, and the model's name there; ``None`` leaves the choice to the request."""
+    """A place to go: a backend, and the model's name there; ``None`` leaves the choice to the request.
+
+    One that drains finishes what it has and gets nothing new.
+    """
 
     backend: str
     model: str | None
+    drain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

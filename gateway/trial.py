@@ -12,7 +12,8 @@ from gateway.answer_headers import answer_headers
 from gateway.attempt_pace import AttemptPace
 from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout
 from gateway.exchange import Exchange
-from gateway.fleet import Fleet, Flight
+from gateway.fleet import Fleet
+from gateway.flight import Flight
 from gateway.ports import Backend, Clock
 from gateway.route import Patience
 from gateway.sink import AnswerBounds, ClientSink

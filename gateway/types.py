@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from gateway.conversation import Message, Prompt, Sampling
+from gateway.worth import Deadline, Worth
 
 MILLION = Decimal(1_000_000)
 
@@ -59,7 +60,9 @@ class TraceContext(Struct, frozen=True, kw_only=True):
 class Arrival(Struct, frozen=True, kw_only=True):
     """A request that has knocked: who it is and when it came, before anybody read its body.
 
-    ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people.
+    ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
+    client calls its conversation: a hint, no identity. ``deadline_s`` is when it wants its whole answer, from
+    ``received_s``; ``None`` where it does not say.
     """
 
     id: str
@@ -68,6 +71,8 @@ class Arrival(Struct, frozen=True, kw_only=True):
     received_s: float
     received_unix_s: float
     trace: TraceContext
+    session: str = ""
+    deadline_s: float | None = None
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True):
@@ -106,28 +111,23 @@ class Forecast(Struct, frozen=True, kw_only=True):
     output_tokens_p90: int
 
 
-class Worth(Struct, frozen=True, kw_only=True):
-    """What the route says that time and success are worth: the exchange rates into the one currency."""
-
-    usd_per_second: float
-    usd_per_success: float
-
-
 class Context(Struct, frozen=True, kw_only=True):
     """All that a policy may look at, besides the candidate in question."""
 
     request: ChatRequest
     forecast: Forecast
     worth: Worth
+    deadline: Deadline | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a backend charges for a model. A missing cached price means that cached input costs what input costs."""
+    """What a backend charges for a model; cached input without a price of its own costs what input costs."""
 
     input_usd_per_mtok: Decimal
     output_usd_per_mtok: Decimal
     cached_input_usd_per_mtok: Decimal | None = None
+    cache_write_usd_per_mtok: Decimal | None = None
     request_usd: Decimal = Decimal(0)
 
     def cost_usd(self, usage: "Usage") -> Decimal:
@@ -138,6 +138,10 @@ class Price:
             cached_tokens = min(usage.cached_tokens, prompt_tokens)
             prompt_tokens -= cached_tokens
             tokens_usd += cached_tokens * self.cached_input_usd_per_mtok
+        if usage.cache_write_tokens > 0 and self.cache_write_usd_per_mtok is not None:
+            written_tokens = min(usage.cache_write_tokens, prompt_tokens)
+            prompt_tokens -= written_tokens
+            tokens_usd += written_tokens * self.cache_write_usd_per_mtok
         tokens_usd += prompt_tokens * self.input_usd_per_mtok
         return tokens_usd / MILLION + self.request_usd
 
@@ -147,8 +151,12 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields it understands)
     are ``None`` where nobody declared any: it is then taken to be able. ``queued_prefill_tokens`` were sent and have
-    no first answer token yet. ``warm_tokens`` is how much of this prompt its cache is expected to hold.
-    ``failure_rate`` is recent, 0 to 1. ``down`` says why nothing should go there now, ``retry_in_s`` for how long.
+    no first answer token yet. ``warm_tokens`` is how much of this prompt its cache is expected to hold,
+    ``warm_elsewhere_tokens`` what the warmest of the other candidates does. ``prefill_tokens_per_s`` is how fast it
+    would read the rest, ``seconds_per_token`` how fast it would write, beside what is under way there now. ``wait_s``
+    is how long before it could begin with this prompt; ``first_token_p50_s`` and ``first_token_p90_s`` say when the
+    first token would be here, from the arrival. ``held_tokens`` are the prompts of all that is there. ``failure_rate``
+    is recent, 0 to 1. ``down`` says why nothing should go there now, ``retry_in_s`` for how long.
     """
 
     backend: str
@@ -166,6 +174,11 @@ class Candidate(Struct, frozen=True, kw_only=True):
     prefill_tokens_per_s: float
     seconds_per_token: float
     failure_rate: float
+    wait_s: float = 0.0
+    warm_elsewhere_tokens: int = 0
+    held_tokens: int = 0
+    first_token_p50_s: float = 0.0
+    first_token_p90_s: float = 0.0
     down: str | None = None
     retry_in_s: float | None = None
 
@@ -208,15 +221,17 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens of one attempt. ``prompt_tokens`` includes ``cached_tokens``; ``output_tokens`` includes reasoning.
+    """Tokens of one attempt. ``prompt_tokens`` includes cached ones, ``output_tokens`` includes reasoning.
 
-    ``estimated`` is true where the upstream did not say and the counts are ours.
+    ``cache_write_tokens`` went into a cache at a price of their own. ``estimated`` is true where the upstream did not
+    say and the counts are ours.
     """
 
     prompt_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
     estimated: bool = False
 
 
@@ -280,10 +295,3 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
         """The sum over all attempts; ``None`` as soon as one has no known price."""
         known = [attempt.cost_usd for attempt in self.attempts if attempt.cost_usd is not None]
         return sum(known, Decimal(0)) if len(known) == len(self.attempts) else None
-
-
-class Needs(Struct, frozen=True, kw_only=True):
-    """What a backend needs to be started: environment variables by name, and in sentences what else is missing."""
-
-    environment: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()

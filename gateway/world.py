@@ -10,7 +10,7 @@ from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.policy_file import PolicyFile, RouteSpec, Step, Steps
 from gateway.ports import Backend, Observer
 from gateway.route import Patience, Route, Target
-from gateway.types import Worth
+from gateway.worth import Worth
 
 T = TypeVar("T")
 

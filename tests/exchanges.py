@@ -182,10 +182,10 @@ class House:
 
     def is_quiet(self) -> bool:
         """Whether nothing is under way and every counter is back where it began."""
-        standings = self.fleet._standings.values()
+        works = [standing.work for standing in self.fleet._standings.values()]
         counters = [
             *self.fleet.in_flight.values(),
-            *(number for s in standings for number in (s.in_flight, s.queued_prefill_tokens, s.running_output_tokens)),
+            *(n for w in works for n in (w.in_flight, w.queued_prefill_tokens, w.running_output_tokens, w.writing)),
             *(getattr(admitter, "in_flight", 0) for admitter in self.world.admitters().values()),
         ]
         return self.pipeline.running == 0 and not any(counters)

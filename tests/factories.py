@@ -23,8 +23,8 @@ from gateway.types import (
     Status,
     TraceContext,
     Usage,
-    Worth,
 )
+from gateway.worth import Worth
 
 _ARRIVAL = Arrival(
     id="req-1",
@@ -55,14 +55,19 @@ _CANDIDATE = Candidate(
 
 
 def _request(
-    *texts: str, request_id: str = "req-1", tenant: str = "acme", operation: Operation = Operation.CHAT, **fields: Any
+    *texts: str,
+    request_id: str = "req-1",
+    tenant: str = "acme",
+    operation: Operation = Operation.CHAT,
+    session: str = "",
+    **fields: Any,
 ) -> ChatRequest:
     """A request; ``texts`` are turns, the user's and the assistant's in alternation."""
     if texts:
         roles = ("user", "assistant")
         turns = tuple(Message(role=roles[turn % 2], content=text) for turn, text in enumerate(texts))
         fields = {"messages": turns, "prompt_bytes": sum(len(text.encode()) for text in texts), **fields}
-    arrival = replace(_ARRIVAL, id=request_id, tenant=tenant, operation=operation)
+    arrival = replace(_ARRIVAL, id=request_id, tenant=tenant, operation=operation, session=session)
     return ChatRequest(**{"arrival": arrival, "model": "small", **fields})
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from gateway.errors import HeadraceError
-from gateway.fleet import Fleet, Flight
+from gateway.fleet import Fleet
+from gateway.flight import Flight
+from gateway.standing import Standing
 from gateway.stores.memory import MemoryShared
 from gateway.types import Candidate, Context
 from gateway.world import World
@@ -33,6 +35,10 @@ class Scene:
         """The candidates as they are now."""
         found = self.fleet.snapshot(self.world.routes[0], ctx or self.ctx, self.world.backends)
         return {candidate.backend: candidate for candidate in found}
+
+    def standing(self, backend: str) -> Standing:
+        """What the fleet knows of the backend's one model."""
+        return self.fleet.standing(backend, "small", self.world.backends[backend].facts())
 
     def fly(self, backend: str = "a", ctx: Context | None = None) -> Flight:
         """Sends the request to a backend."""

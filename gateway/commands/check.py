@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 from gateway.commands.offline import read_world
 from gateway.commands.oversights import oversights
 from gateway.errors import ConfigurationError
+from gateway.facts import Needs
 from gateway.ports import Backend
 from gateway.settings import read_settings
-from gateway.types import Needs
 
 
 @runtime_checkable

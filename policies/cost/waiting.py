@@ -11,14 +11,15 @@ class Waiting:
 
     ::
 
-        prefill_s = queued_prefill_tokens / prefill_tokens_per_s
-        slot_s    = running_output_tokens x seconds_per_token x (in_flight - concurrency + 1) / in_flight / concurrency
-        usd       = (prefill_s + slot_s) x usd_per_second
+        usd    = wait_s x usd_per_second
+        wait_s = queued_s + slot_s
+        queued_s = the seconds of reading that were sent there and are not over, less what has gone by since it began
+        slot_s   = output_tokens_each x seconds_per_token x (in_flight - concurrency + 1) / concurrency
 
-    ``slot_s`` counts only where all ``concurrency`` places are taken. Of the ``in_flight`` requests there,
-    ``in_flight - concurrency + 1`` must end before this one begins; each writes its share of ``running_output_tokens``,
-    and ``concurrency`` of them write at a time. Tokens, not requests, are the load: one long prompt delays more than
-    ten short ones.
+    Prompts are read one after the other, so tokens, not requests, are the load: one long prompt delays more than ten
+    short ones, and a warm one hardly at all. The seconds are those that the fleet expected of each prompt when it was
+    sent, at the speed that it has learned. ``slot_s`` counts only where all ``concurrency`` places are taken: so many
+    of the requests there must end before this one begins, and ``concurrency`` of them write at a time.
 
     Example::
 
@@ -28,14 +29,4 @@ class Waiting:
 
     def usd(self, ctx: Context, candidate: Candidate) -> float:
         """US dollars for the seconds before the candidate could begin with this prompt."""
-        prefill_s = candidate.queued_prefill_tokens / candidate.prefill_tokens_per_s
-        return (prefill_s + _slot_s(candidate)) * ctx.worth.usd_per_second
-
-
-def _slot_s(candidate: Candidate) -> float:
-    places = candidate.concurrency
-    if places is None or candidate.in_flight < places:
-        return 0.0
-    share_tokens = candidate.running_output_tokens / max(candidate.in_flight, 1)
-    turns = (candidate.in_flight - places + 1) / max(places, 1)
-    return share_tokens * candidate.seconds_per_token * turns
+        return candidate.wait_s * ctx.worth.usd_per_second

@@ -21,18 +21,8 @@ import policies
 from gateway import plugins
 from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
-from gateway.types import (
-    Arrival,
-    Bill,
-    Candidate,
-    ChatRequest,
-    Context,
-    Forecast,
-    Operation,
-    Price,
-    TraceContext,
-    Worth,
-)
+from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Forecast, Operation, Price, TraceContext
+from gateway.worth import Worth
 
 Make = Callable[..., Any]
 

@@ -138,7 +138,7 @@ async def test_a_backend_that_recovers_is_used_again(start_gateway: Any, eventua
         resting.headers["retry-after"],
     )
     assert 3 == front.backend("b").open_calls
-    shared = front.gateway._fleet._shared
+    shared = front.gateway._fleet.cooldowns._shared
     await eventually(lambda: shared.get("cooling/b/fake") is None)
     assert [200, 200] == [(await front.post()).status_code for _ in range(2)]
 

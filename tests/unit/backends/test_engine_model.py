@@ -4,7 +4,7 @@ import pytest
 
 from backends._engine_model import model_needs
 from gateway.errors import ConfigurationError
-from gateway.types import Needs
+from gateway.facts import Needs
 
 
 @pytest.mark.parametrize("name", ["smollm2-135m-instruct:q8_0", "hf:org/repo/file.gguf"])

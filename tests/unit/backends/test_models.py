@@ -4,8 +4,8 @@ import pytest
 
 from backends._models import CAPABILITIES, ListedModel, listed
 from gateway.errors import ConfigurationError
+from gateway.facts import ModelFacts
 from gateway.plugins import build
-from gateway.ports import ModelFacts
 
 
 def _facts(models: object) -> dict[str, ModelFacts]:

@@ -9,7 +9,7 @@ RISER = '''
 from dataclasses import dataclass, field
 
 from backends.fake import Fake
-from gateway.ports import BackendFacts, ModelFacts
+from gateway.facts import BackendFacts, ModelFacts
 from gateway.types import Operation
 
 

@@ -12,8 +12,7 @@ from gateway.errors import (
     UpstreamFailed,
     UpstreamTimeout,
 )
-from gateway.fleet import Flight
-from gateway.prefix import CHUNK_BYTES
+from gateway.flight import Flight
 from gateway.types import Usage
 
 
@@ -61,19 +60,21 @@ def test_counters_return_to_zero_however_flights_interleave(
 
 def test_speeds_are_learned_from_first_tokens_and_ends(scene: Any) -> None:
     """A backend's speeds move towards what was seen there, and only there."""
-    before = scene.look()["b"]
-    for _ in range(40):
+    before = scene.look()
+    for _ in range(200):
         flight = scene.fly("b")
-        started_s = scene.clock.now_s()
         scene.clock.now += 0.5
         flight.first_token(scene.clock.now_s())
-        fresh = 5000 - before.warm_tokens
-        scene.fleet.prefixes.forget("b")
-        flight.landed(usage=Usage(output_tokens=101), decode_s=1.0, error=None, now_s=started_s + 1.5)
+        scene.clock.now += 1.0
+        flight.landed(usage=Usage(output_tokens=101), decode_s=1.0, error=None, now_s=scene.clock.now_s())
+        scene.fleet.prefixes.clear(scene.standing("b").cache)
     found = scene.look()
-    assert pytest.approx(fresh / 0.5, rel=0.1) == found["b"].prefill_tokens_per_s
+    assert pytest.approx(5000 / 0.5, rel=0.1) == found["b"].prefill_tokens_per_s
     assert pytest.approx(0.01, rel=0.1) == found["b"].seconds_per_token
-    assert (1000.0, 0.03) == (found["a"].prefill_tokens_per_s, found["a"].seconds_per_token)
+    assert (before["a"].prefill_tokens_per_s, before["a"].seconds_per_token) == (
+        found["a"].prefill_tokens_per_s,
+        found["a"].seconds_per_token,
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,9 +83,9 @@ def test_speeds_are_learned_from_first_tokens_and_ends(scene: Any) -> None:
 )
 def test_guesses_teach_nothing(scene: Any, usage: Usage | None, decode_s: float | None) -> None:
     """Counts of ours and times that were not seen are no measurement."""
-    flight = scene.fly()
-    flight.landed(usage=usage, decode_s=decode_s, error=None, now_s=scene.clock.now_s())
-    assert 0.03 == scene.look()["a"].seconds_per_token
+    before = scene.look()["a"].seconds_per_token
+    scene.fly().landed(usage=usage, decode_s=decode_s, error=None, now_s=scene.clock.now_s())
+    assert before == scene.look()["a"].seconds_per_token
 
 
 def test_what_a_backend_measures_itself_goes_first(scene: Any) -> None:
@@ -95,15 +96,15 @@ def test_what_a_backend_measures_itself_goes_first(scene: Any) -> None:
     assert (123.0, 0.5) == (scene.look()["a"].prefill_tokens_per_s, scene.look()["a"].seconds_per_token)
 
 
-def test_a_streams_prompt_is_warm_from_its_first_token(scene: Any, make_context: Any, make_request: Any) -> None:
-    """The prompt is read then, whatever comes after; before that nothing is promised."""
-    flight = scene.fly("a")
-    assert 0 == scene.look()["a"].warm_tokens
-    flight.first_token(scene.clock.now_s())
-    warm = scene.look()
+def test_a_prompt_is_warm_where_it_was_sent_and_for_its_tenant_alone(
+    scene: Any, make_context: Any, make_request: Any
+) -> None:
+    """From its dispatch on: whoever comes next is read after it, and finds what it has left."""
+    scene.fly("a")
+    found = scene.look()
+    assert (4999, 0) == (found["a"].warm_tokens, found["b"].warm_tokens)  # its last token makes the first of the answer
+    assert (0, 4999) == (found["a"].warm_elsewhere_tokens, found["b"].warm_elsewhere_tokens)
     prompt = scene.ctx.request.messages[0].content
-    assert 5000 * (len(prompt) // CHUNK_BYTES * CHUNK_BYTES) // len(prompt) == warm["a"].warm_tokens
-    assert 0 == warm["b"].warm_tokens
     stranger = make_context(make_request(prompt, tenant="other", request_id="req-2"), prompt_tokens=5000)
     assert 0 == scene.look(stranger)["a"].warm_tokens
 
@@ -114,10 +115,13 @@ def test_a_whole_answers_prompt_is_warm_at_its_end(scene: Any) -> None:
     assert scene.look()["a"].warm_tokens > 4000
 
 
-def test_a_failed_attempt_leaves_nothing_warm(scene: Any) -> None:
-    """Who knows what it has read."""
+def test_an_attempt_that_fails_before_its_first_token_leaves_nothing_warm(scene: Any) -> None:
+    """Who knows what it has read; what was warm before stays so."""
     scene.fail(UpstreamFailed("x"))
     assert 0 == scene.look()["a"].warm_tokens
+    scene.fly("a").first_token(scene.clock.now_s())
+    scene.fail(UpstreamFailed("x"))
+    assert 4999 == scene.look()["a"].warm_tokens
 
 
 def test_warm_tokens_are_not_waited_for_again(scene: Any) -> None:
@@ -140,7 +144,7 @@ def test_models_that_nobody_lists_share_one_record(
         assert f"model-{number}" == scene.look(ctx)["a"].model
         scene.fly("a", ctx)
     assert 1 == len(scene.fleet._standings)
-    assert (1000, 1000) == (scene.look()["a"].in_flight, scene.fleet.standing("a", "x", facts).in_flight)
+    assert (1000, 1000) == (scene.look()["a"].in_flight, scene.fleet.standing("a", "x", facts).work.in_flight)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gateway.errors import (
     UpstreamRefused,
     UpstreamUnauthorised,
 )
-from gateway.fleet import Flight
+from gateway.flight import Flight
 
 
 def test_the_failure_rate_fades_with_time(scene: Any) -> None:

@@ -1,198 +1,214 @@
-"""The digests of a prompt, and the index of who has seen them."""
+"""The index of who has been sent which chunks of a prompt."""
 
 import random
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.conversation import FunctionCall, Message, Part, Prompt, ToolCall
-from gateway.prefix import PrefixIndex, chain
-from gateway.types import Operation
-
-Make = Callable[..., Any]
-
-LONG = "All work and no play makes Jack a dull boy. " * 120  # 5,280 bytes: two chunks and a tail
-
-text = st.text(max_size=12)
-contents = st.one_of(
-    st.none(), text, st.lists(text.map(lambda value: Part(type="text", text=value)), max_size=2).map(tuple)
-)
-calls = st.one_of(
-    st.none(),
-    st.lists(
-        st.builds(ToolCall, id=text, function=st.builds(FunctionCall, name=text, arguments=text)),
-        min_size=1,
-        max_size=2,
-    ).map(tuple),
-)
-messages = st.builds(
-    Message,
-    role=st.sampled_from(["user", "assistant", "system"]),
-    content=contents,
-    name=st.one_of(st.none(), text),
-    tool_calls=calls,
-    tool_call_id=st.one_of(st.none(), text),
-)
-
-
-def _meaning(message: Message) -> tuple[Any, ...]:
-    """What a template can see of a message: parts of text are one text, and no text is empty text."""
-    return (message.role, message.text(), message.name, message.tool_calls or (), message.tool_call_id)
-
-
-def test_a_prompt_shorter_than_a_chunk_has_no_digest(make_request: Make) -> None:
-    """Its tail would be continued by the next turn, so there is nothing to recognise."""
-    assert () == chain(make_request("hello"), "small")
-
-
-def test_every_full_chunk_has_one_digest_of_sixteen_bytes(make_request: Make) -> None:
-    """The tail that does not fill a chunk is left out."""
-    digests = chain(make_request(LONG), "small")
-    assert [16, 16] == [len(digest) for digest in digests]
-    assert 2 == len(set(digests))
-
-
-@given(turns=st.lists(messages, min_size=1, max_size=5), more=st.lists(messages, max_size=3))
-def test_a_continued_conversation_begins_with_all_digests_of_the_turn_before(
-    make_request: Make, turns: list[Message], more: list[Message]
-) -> None:
-    """Whatever the turns hold: the layout only ever appends."""
-    before = chain(make_request(messages=tuple(turns)), "small", chunk_bytes=4)
-    after = chain(make_request(messages=tuple(turns + more)), "small", chunk_bytes=4)
-    assert before == after[: len(before)]
-
-
-@given(one=st.lists(messages, max_size=3), other=st.lists(messages, max_size=3))
-def test_prompts_that_differ_in_meaning_differ_in_digests(
-    make_request: Make, one: list[Message], other: list[Message]
-) -> None:
-    """No content can pose as the end of a field, as another role or as another turn."""
-    first = chain(make_request(messages=tuple(one)), "small", chunk_bytes=1)
-    second = chain(make_request(messages=tuple(other)), "small", chunk_bytes=1)
-    assert ([_meaning(m) for m in one] == [_meaning(m) for m in other]) == (first == second)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"tenant": "other"}, {"model": "large"}, {"raw": {"tools": b'[{"type":"function"}]'}}],
-    ids=["tenant", "model", "tools"],
-)
-def test_the_first_digest_depends_on_tenant_model_and_tools(make_request: Make, change: dict[str, Any]) -> None:
-    """A salt per tenant and model; tool definitions stand at the head of a rendered prompt."""
-    model = change.pop("model", "small")
-    assert chain(make_request(LONG), "small")[0] != chain(make_request(LONG, **change), model)[0]
-
-
-def test_tenant_and_model_cannot_be_shifted_into_each_other(make_request: Make) -> None:
-    """`ab` + `c` is not `a` + `bc`."""
-    assert chain(make_request(LONG, tenant="ab"), "c") != chain(make_request(LONG, tenant="a"), "bc")
-
-
-def test_media_enter_by_their_content(make_request: Make) -> None:
-    """The same words under another picture are another prompt, and a large picture takes no more chunks."""
-
-    def shown(url: str) -> tuple[bytes, ...]:
-        picture = Part(type="image_url", image_url={"url": url})
-        return chain(
-            make_request(messages=(Message(role="user", content=(picture, Part(type="text", text=LONG))),)), "m"
-        )
-
-    assert shown("data:a") == shown("data:a")
-    assert shown("data:a")[0] != shown("data:b")[0]
-    assert len(shown("data:a")) == len(shown("data:" + "a" * 10_000))
-
-
-def test_a_completion_prompt_shares_what_it_continues(make_request: Make) -> None:
-    """Text goes on where it stopped, without a length before it."""
-
-    def digests(prompt: Prompt) -> tuple[bytes, ...]:
-        return chain(make_request(prompt=prompt, operation=Operation.COMPLETION), "small", chunk_bytes=8)
-
-    assert digests(LONG) == digests(LONG + "more of it")[: len(digests(LONG))]
-    assert digests((1, 2, 3, 4, 5, 6)) == digests((1, 2, 3, 4, 5, 6, 7, 8))[:1]
-    assert digests(tuple(range(20))) != digests("".join(f"{token} " for token in range(20)))
-    assert digests(("abcd", "efgh")) != digests(("abcde", "fgh"))
-    assert digests(((1, 2), (3, 4, 5))) != digests(((1, 2, 3), (4, 5)))
-
-
-def test_a_lone_surrogate_is_no_obstacle(make_request: Make) -> None:
-    """JSON can carry one; the digest need not be readable."""
-    assert 1 == len(chain(make_request(messages=(Message(role="user", content="\ud800" * 700),)), "small"))
+from gateway import prefix
+from gateway.prefix import BackendCache, PrefixIndex
 
 
 def _digests(*names: str) -> tuple[bytes, ...]:
     return tuple(name.encode().ljust(16, b".") for name in names)
 
 
+def _depths(index: PrefixIndex, names: str, *caches: BackendCache, now_s: float = 0.0) -> list[int]:
+    return index.depths(_digests(*names), caches, now_s)
+
+
 def test_each_backend_is_warm_up_to_its_own_longest_prefix() -> None:
-    """All in one walk, in bytes; a backend that never saw any of it is cold."""
-    index = PrefixIndex(100, chunk_bytes=10)
-    index.remember(_digests("a", "b", "c"), "long")
-    index.remember(_digests("a"), "short")
-    index.remember(_digests("x", "b", "c"), "elsewhere")
-    warm = index.warm_bytes(_digests("a", "b", "c", "d"), ["long", "short", "elsewhere", "new"])
-    assert {"long": 30, "short": 10, "elsewhere": 0, "new": 0} == warm
+    """All in one walk; a backend that never saw any of it is cold."""
+    index = PrefixIndex()
+    long, short, elsewhere, new = (index.open() for _ in range(4))
+    index.read(_digests("a", "b", "c"), long, 0.0)
+    index.read(_digests("a"), short, 0.0)
+    index.read(_digests("x", "b", "c"), elsewhere, 0.0)
+    assert [3, 1, 0, 0] == _depths(index, "abcd", long, short, elsewhere, new)
+    assert [0, 3] == _depths(index, "abc", new, long)
 
 
 def test_a_backend_that_restarts_is_cold_and_the_others_stay_warm() -> None:
-    """And its place in the masks is free for the next one, which inherits nothing."""
-    index = PrefixIndex(100, chunk_bytes=10)
-    index.remember(_digests("a", "b"), "one")
-    index.remember(_digests("a"), "two")
-    index.forget("one")
-    index.forget("never seen")
+    """And who leaves gives its place in the masks to the next one, which inherits nothing."""
+    index = PrefixIndex()
+    one, two = index.open(), index.open()
+    index.read(_digests("a", "b"), one, 0.0)
+    index.read(_digests("a"), two, 0.0)
+    index.clear(one)
+    assert [0, 1] == _depths(index, "ab", one, two)
+    index.close(one)
+    three = index.open()
+    assert one.bit == three.bit
+    index.read(_digests("z"), three, 0.0)
+    assert [1, 0] == _depths(index, "ab", two, three)
+    assert 2 == len(index)
+
+
+def test_what_comes_from_a_backend_that_has_left_is_not_remembered() -> None:
+    """An attempt may land after its backend was taken out of the policy, even when another has its place."""
+    index = PrefixIndex()
+    gone = index.open()
+    index.close(gone)
+    heir = index.open()
+    index.read(_digests("a"), gone, 0.0)
+    assert [0] == _depths(index, "a", heir)
+    assert 0 == len(index)
+
+
+def test_a_prompt_that_was_never_read_is_taken_back_but_not_what_was_there_before() -> None:
+    """Only what its sending had added."""
+    index = PrefixIndex()
+    cache = index.open()
+    index.read(_digests("a"), cache, 0.0)
+    added = index.sent(_digests("a", "b", "c"), cache, 1.0)
+    assert [3] == _depths(index, "abc", cache)
+    index.take_back(added, cache)
+    assert [1] == _depths(index, "abc", cache)
     assert 1 == len(index)
-    index.remember(_digests("z"), "three")
-    assert {"one": 0, "two": 10, "three": 0} == index.warm_bytes(_digests("a", "b"), ["one", "two", "three"])
 
 
-def test_the_index_is_bounded_and_forgets_the_least_recently_sent() -> None:
-    """Sending again keeps a prompt; asking does not."""
-    index = PrefixIndex(3, chunk_bytes=1)
-    index.remember(_digests("a"), "one")
-    index.remember(_digests("b"), "one")
-    index.remember(_digests("a"), "one")
-    index.warm_bytes(_digests("b"), ["one"])
-    index.remember(_digests("c", "d"), "one")
-    assert 3 == len(index)
-    assert {"one": 1} == index.warm_bytes(_digests("a"), ["one"])
-    assert {"one": 0} == index.warm_bytes(_digests("b"), ["one"])
+def test_each_backend_forgets_what_was_sent_to_it_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending again keeps a prompt; asking does not; what goes elsewhere takes no room here."""
+    monkeypatch.setattr(prefix, "FIRST_CAPACITY_BLOCKS", 3)
+    index = PrefixIndex()
+    cache, other = index.open(), index.open()
+    for name in "aba":
+        index.read(_digests(name), cache, 0.0)
+    index.read(_digests(*"uvwxyz"), other, 0.0)
+    _depths(index, "b", cache)
+    index.read(_digests("c", "d"), cache, 0.0)
+    assert [1], [0] == (_depths(index, "a", cache), _depths(index, "b", cache))
+    assert 6 == len(index)
 
 
-def test_a_chain_loses_its_tail_before_its_head() -> None:
+def test_a_chain_loses_its_tail_before_its_head(monkeypatch: pytest.MonkeyPatch) -> None:
     """A head without its tail is still worth something; a tail without its head can never be matched."""
-    index = PrefixIndex(3, chunk_bytes=1)
-    index.remember(_digests("a", "b", "c"), "one")
-    index.remember(_digests("x"), "one")
-    assert {"one": 2} == index.warm_bytes(_digests("a", "b", "c"), ["one"])
+    monkeypatch.setattr(prefix, "FIRST_CAPACITY_BLOCKS", 3)
+    index = PrefixIndex()
+    cache = index.open()
+    index.read(_digests("a", "b", "c"), cache, 0.0)
+    index.read(_digests("x"), cache, 0.0)
+    assert [2] == _depths(index, "abc", cache)
+
+
+def test_all_caches_together_are_bounded_and_the_largest_gives_way() -> None:
+    """So that many backends cannot take all the memory."""
+    index = PrefixIndex(most_blocks=10)
+    small, large = index.open(), index.open()
+    index.read(_digests("a", "b"), small, 0.0)
+    index.read(_digests(*"cdefghijklmnop"), large, 0.0)
+    assert 10 == len(index)
+    assert [2] == _depths(index, "ab", small)
+
+
+def test_where_a_cache_goes_by_time_what_was_not_read_for_so_long_is_gone() -> None:
+    """And reading it again keeps it."""
+    index = PrefixIndex()
+    cache = index.open()
+    cache.ttl_s = 300.0
+    index.read(_digests("a", "b"), cache, 1000.0)
+    index.read(_digests("a"), cache, 1200.0)
+    assert [2] == _depths(index, "ab", cache, now_s=1300.0)
+    assert [1] == _depths(index, "ab", cache, now_s=1301.0)
+    assert [0] == _depths(index, "ab", cache, now_s=1501.0)
+
+
+def test_a_clock_that_jumps_back_makes_nothing_expire() -> None:
+    """It only ever stays warm for longer."""
+    index = PrefixIndex()
+    cache = index.open()
+    cache.ttl_s = 300.0
+    index.read(_digests("a"), cache, 1000.0)
+    assert [1] == _depths(index, "a", cache, now_s=10.0)
+
+
+def _cache(held: int, capacity: float = 1000.0) -> BackendCache:
+    cache = BackendCache(1)
+    cache.capacity_blocks = capacity
+    index = PrefixIndex()
+    index._caches[1] = cache
+    index.read(_digests(*(str(number) for number in range(held))), cache, 0.0)
+    cache.reports = True
+    return cache
+
+
+def test_an_engine_that_has_less_than_was_thought_is_taken_for_smaller() -> None:
+    """Never smaller than what is known to have been added since it last had the lost end."""
+    cache = _cache(900)
+    for _ in range(60):
+        assert not cache.learn(believed_blocks=10, found_blocks=1, distance_blocks=600)
+    assert 600 <= cache.capacity_blocks < 610
+
+
+def test_an_engine_that_has_more_than_was_thought_is_taken_for_larger() -> None:
+    """Where the picture of it was full; else it has other reasons."""
+    cache = _cache(1000)
+    for _ in range(60):
+        cache.learn(believed_blocks=0, found_blocks=10, distance_blocks=None)
+    assert cache.capacity_blocks > 1000
+    half_empty = _cache(100)
+    half_empty.learn(believed_blocks=0, found_blocks=10, distance_blocks=None)
+    assert 1000 == half_empty.capacity_blocks
+
+
+@pytest.mark.parametrize("distance_blocks", [None, 600])
+def test_silence_and_prompts_that_were_still_being_read_say_nothing(distance_blocks: int | None) -> None:
+    """Who never reports a cached token may just not report; who was asked too soon could not have it yet."""
+    cache = _cache(900)
+    cache.reports = distance_blocks is None
+    for _ in range(10):
+        assert not cache.learn(believed_blocks=10, found_blocks=0, distance_blocks=distance_blocks)
+    assert 1000 == cache.capacity_blocks
+
+
+def test_an_engine_that_has_nothing_of_what_it_had_read_three_times_has_restarted() -> None:
+    """Two are chance, and one hit in between begins the count anew."""
+    cache = _cache(900)
+    found = [0, 0, 5, 0, 0, 0]
+    restarted = [cache.learn(believed_blocks=5, found_blocks=blocks, distance_blocks=600) for blocks in found]
+    assert [False, False, False, False, False, True] == restarted
+
+
+@given(claims=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 10**9), st.integers(0, 10**9)), max_size=200))
+def test_a_backend_that_lies_can_only_move_its_own_capacity_and_within_bounds(
+    claims: list[tuple[int, int, int]],
+) -> None:
+    """Whatever it says, it is remembered for between 64 and 65,536 chunks."""
+    cache = _cache(950)
+    for believed, found, distance in claims:
+        cache.learn(believed_blocks=believed, found_blocks=found, distance_blocks=distance)
+        assert 64 <= cache.capacity_blocks <= 65_536
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_index_agrees_with_a_plain_set_per_backend(seed: int) -> None:
-    """Against a model without masks, through random sends and restarts, as long as nothing is evicted."""
+def test_the_index_never_claims_more_than_was_sent_and_exactly_that_while_there_is_room(seed: int) -> None:
+    """Against a plain set per backend, through random sends, reads, restarts and departures."""
     dice = random.Random(seed)  # noqa: S311  # a repeatable shuffle, no secret
-    index = PrefixIndex(10_000, chunk_bytes=1)
-    backends = [f"b{number}" for number in range(5)]
-    seen = {backend: set() for backend in backends}
+    roomy = seed % 2 == 0
+    index = PrefixIndex(10_000 if roomy else 12)
+    caches = [index.open() for _ in range(5)]
+    seen: dict[int, set[bytes]] = {at: set() for at in range(5)}
     for _ in range(300):
         digests = _digests(*(str(dice.randrange(3)) + str(depth) for depth in range(dice.randrange(5))))
-        backend = dice.choice(backends)
-        if dice.random() < 0.05:
-            index.forget(backend)
-            seen[backend].clear()
+        at = dice.randrange(5)
+        chance = dice.random()
+        if chance < 0.05:
+            index.clear(caches[at])
+            seen[at].clear()
+        elif chance < 0.1:
+            index.close(caches[at])
+            caches[at] = index.open()
+            seen[at].clear()
         else:
-            index.remember(digests, backend)
-            seen[backend].update(digests)
-        expected = {}
-        for name in backends:
-            depth = 0
-            while depth < len(digests) and digests[depth] in seen[name]:
-                depth += 1
-            expected[name] = depth
-        assert expected == index.warm_bytes(digests, backends)
+            (index.read if chance < 0.5 else index.sent)(digests, caches[at], 0.0)
+            seen[at].update(digests)
+        for name, depth in enumerate(index.depths(digests, caches, 0.0)):
+            truth = 0
+            while truth < len(digests) and digests[truth] in seen[name]:
+                truth += 1
+            assert depth == truth if roomy else depth <= truth
+        assert sum(len(cache.blocks) for cache in caches) == len(index) <= (10_000 if roomy else 12)
 
 
 def test_an_index_without_room_is_refused() -> None:

@@ -2,7 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.prefix import PrefixIndex
 from gateway.standing import Standing
+
+
+def _standing() -> Standing:
+    return Standing(model="m", cache=PrefixIndex().open())
 
 
 def _end(standing: Standing, *, failed: bool, now_s: float = 0.0) -> None:
@@ -13,48 +18,10 @@ def _end(standing: Standing, *, failed: bool, now_s: float = 0.0) -> None:
         standing.succeeded(now_s)
 
 
-@pytest.mark.parametrize("true_rate", [50.0, 20_000.0])
-def test_the_reading_speed_moves_towards_the_truth(true_rate: float) -> None:
-    """Every telling sample brings it closer, and thirty bring it there."""
-    standing = Standing(model="m")
-    distances = [abs(1 / standing.prefill_tokens_per_s - 1 / true_rate)]
-    for _ in range(30):
-        standing.dispatched(1000, 0)
-        standing.prefilled(1000, 1000 / true_rate)
-        distances.append(abs(1 / standing.prefill_tokens_per_s - 1 / true_rate))
-    assert sorted(distances, reverse=True) == distances
-    assert pytest.approx(true_rate, rel=0.05) == standing.prefill_tokens_per_s
-
-
-@pytest.mark.parametrize("truth_s", [0.001, 0.5])
-def test_the_writing_speed_moves_towards_the_truth(truth_s: float) -> None:
-    """The first token is not waited for between first and last, so it does not count."""
-    standing = Standing(model="m")
-    for _ in range(40):
-        standing.decoded(11, 10 * truth_s)
-    assert pytest.approx(truth_s, rel=0.05) == standing.seconds_per_token
-
-
-@pytest.mark.parametrize(("tokens", "seconds"), [(255, 9.0), (1000, 0.0), (0, 1.0), (-5, 1.0)])
-def test_short_prompts_and_no_time_teach_nothing_about_reading(tokens: int, seconds: float) -> None:
-    """There the round trip decides, not the prefill."""
-    standing = Standing(model="m")
-    standing.prefilled(tokens, seconds)
-    assert 1000.0 == standing.prefill_tokens_per_s
-
-
-@pytest.mark.parametrize(("tokens", "seconds"), [(7, 9.0), (100, 0.0), (1, 1.0), (0, 1.0)])
-def test_short_answers_and_no_time_teach_nothing_about_writing(tokens: int, seconds: float) -> None:
-    """A handful of tokens in one packet is no measurement."""
-    standing = Standing(model="m")
-    standing.decoded(tokens, seconds)
-    assert 0.03 == standing.seconds_per_token
-
-
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 1000)), max_size=30))
 def test_the_failure_rate_stays_a_share_and_fades(verdicts: list[tuple[bool, float]]) -> None:
     """It is never below zero nor above one, and half a minute without a verdict takes nearly half of it away."""
-    standing, now_s = Standing(model="m"), 0.0
+    standing, now_s = _standing(), 0.0
     for failed, later_s in verdicts:
         now_s += later_s
         _end(standing, failed=failed, now_s=now_s)
@@ -65,7 +32,7 @@ def test_the_failure_rate_stays_a_share_and_fades(verdicts: list[tuple[bool, flo
 
 def test_failures_raise_the_rate_and_successes_lower_it() -> None:
     """One is little against the successes that are taken for granted; many in a row are not."""
-    standing = Standing(model="m")
+    standing = _standing()
     rates = [standing.failure_rate(0.0)]
     for failed in [True] * 10 + [False] * 10:
         _end(standing, failed=failed)
@@ -78,7 +45,7 @@ def test_failures_raise_the_rate_and_successes_lower_it() -> None:
 
 def test_failures_in_a_row_end_with_a_success() -> None:
     """One answer that ended well takes the whole row back."""
-    standing = Standing(model="m")
+    standing = _standing()
     rows = []
     for failed in (True, True, False, True):
         _end(standing, failed=failed)
@@ -88,7 +55,7 @@ def test_failures_in_a_row_end_with_a_success() -> None:
 
 def test_what_was_under_way_together_fails_once() -> None:
     """Eight failures of one cause are one in the row; the first that was sent off afterwards is the second."""
-    standing = Standing(model="m")
+    standing = _standing()
     longer = [standing.failed(dispatched_s=sent_s, now_s=10.0 + sent_s) for sent_s in range(8)]
     assert [True, *[False] * 7] == longer
     assert standing.failed(dispatched_s=10.0, now_s=11.0)
@@ -97,8 +64,17 @@ def test_what_was_under_way_together_fails_once() -> None:
 
 def test_a_success_in_between_does_not_make_an_old_failure_new() -> None:
     """The row is over, and what was sent off before its last failure begins no other."""
-    standing = Standing(model="m")
+    standing = _standing()
     standing.failed(dispatched_s=1.0, now_s=10.0)
     standing.succeeded(11.0)
     assert not standing.failed(dispatched_s=2.0, now_s=12.0)
     assert 0 == standing.failures_in_a_row
+
+
+def test_a_clock_that_jumps_makes_no_old_failure_weigh_more() -> None:
+    """Back or forth, the rate stays where it was or fades."""
+    standing = _standing()
+    _end(standing, failed=True, now_s=1000.0)
+    rate = standing.failure_rate(1000.0)
+    assert rate == standing.failure_rate(10.0)
+    assert 0.0 <= standing.failure_rate(1e9) < rate

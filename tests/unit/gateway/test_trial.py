@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.ports import Backend, BackendFacts, Sink, Surroundings
+from gateway.cooling import Cooling
+from gateway.facts import BackendFacts
+from gateway.ports import Backend, Sink, Surroundings
 from gateway.types import Call, Finish, Status, Usage
 
 OpenHouse = Callable[..., AbstractAsyncContextManager[Any]]
@@ -175,7 +177,7 @@ async def test_times_are_those_of_the_clock(open_house: OpenHouse, make_exchange
         assert 2.0 == attempt.first_token_s - attempt.started_s
         assert attempt.ended_s - attempt.first_token_s >= 8.0
         standing = house.fleet.standing("first", "small", house.backend("first").facts())
-        assert standing.seconds_per_token > 0.2
+        assert standing.work.decoding.seconds_per_token(1, 0) > 0.2
 
 
 class _BrokenStore:
@@ -194,7 +196,7 @@ async def test_an_attempt_is_on_the_ledger_even_if_its_landing_fails(
     """What it cost and how it ended is written first; then the fleet learns of it, in whatever state that is."""
     policy = _policy("fail: [{kind: status, status: 429}]")
     async with open_house(policy, clock=clock) as house:
-        house.fleet._shared = _BrokenStore()
+        house.fleet.cooldowns = Cooling(_BrokenStore())
         await house.serve(make_exchange())
         assert Status.BUG is house.entry.outcome.status
         assert ["UpstreamRateLimited"] == [attempt.error for attempt in house.entry.attempts]

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.route import Patience, Target
-from gateway.types import Worth
 from gateway.world import World
+from gateway.worth import Worth
 
 MakeWorld = Callable[..., World]
 DIGEST, OTHER_DIGEST = "ab" * 32, "cd" * 32

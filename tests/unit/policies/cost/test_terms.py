@@ -41,26 +41,10 @@ def test_money_takes_an_unknown_price_for_a_high_one_and_zero_for_zero(
     assert 0.0 == Money().usd(ctx, make_candidate(price=free))
 
 
-def test_waiting_costs_the_prompts_that_are_not_read_yet(make_context: Make, make_candidate: Make) -> None:
-    """3,000 tokens at 1,000 a second, at 0.01 US dollars a second; what is being written does not stand in the way."""
-    candidate = make_candidate(queued_prefill_tokens=3000, in_flight=50, running_output_tokens=9000)
+def test_waiting_costs_the_seconds_before_the_prompt_can_be_begun(make_context: Make, make_candidate: Make) -> None:
+    """3 seconds at 0.01 US dollars each; what is being written does not stand in the way."""
+    candidate = make_candidate(wait_s=3.0, in_flight=50, running_output_tokens=9000)
     assert pytest.approx(0.03) == Waiting().usd(make_context(usd_per_second=0.01), candidate)
-
-
-@pytest.mark.parametrize(
-    ("in_flight", "written_tokens", "seconds"),
-    [
-        (3, 300, 0.0),
-        (4, 400, 0.5),  # one of four must end: 100 tokens x 0.02 s, and the first of four ends in a quarter of that
-        (6, 600, 1.5),  # three must end before this one begins
-    ],
-)
-def test_waiting_costs_a_share_of_what_is_being_written_where_all_places_are_taken(
-    make_context: Make, make_candidate: Make, in_flight: int, written_tokens: int, seconds: float
-) -> None:
-    """With a place free, nothing."""
-    candidate = make_candidate(concurrency=4, in_flight=in_flight, running_output_tokens=written_tokens)
-    assert pytest.approx(seconds * 0.01) == Waiting().usd(make_context(usd_per_second=0.01), candidate)
 
 
 def test_prefill_costs_the_cold_part_once_for_itself_and_mu_times_for_the_others(
@@ -83,9 +67,9 @@ def test_a_busy_warm_replica_loses_to_an_idle_cold_one_and_wins_against_one_as_b
         candidate = make_candidate(**fields)
         return Waiting().usd(ctx, candidate) + Prefill().usd(ctx, candidate)
 
-    assert total() < total(warm_tokens=500, queued_prefill_tokens=4000)
-    assert total(warm_tokens=500, queued_prefill_tokens=4000) < total(queued_prefill_tokens=4000)
-    assert total(warm_tokens=1900, queued_prefill_tokens=500) < total()
+    assert total() < total(warm_tokens=500, wait_s=4.0)
+    assert total(warm_tokens=500, wait_s=4.0) < total(wait_s=4.0)
+    assert total(warm_tokens=1900, wait_s=0.5) < total()
 
 
 def test_decoding_costs_the_median_answer_at_the_present_speed(make_context: Make, make_candidate: Make) -> None:

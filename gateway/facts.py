@@ -1,0 +1,73 @@
+"""What a backend says of itself: its models, its limits, its own measurements, how it caches, what it needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from gateway.types import Operation, Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptCache:
+    """The rules of a provider's prompt cache, where it is not simply as large as its memory.
+
+    A prompt hits from ``min_tokens`` on, in steps of ``step_tokens``. What was not sent for ``ttl_s`` is gone; ``None``
+    where it stays until the room is needed. ``at_first_token`` tells that a prompt can be hit only once the answer to
+    it has begun, so that requests sent side by side do not help each other. What reading and writing it costs is in the
+    model's price.
+    """
+
+    min_tokens: int = 0
+    step_tokens: int = 1
+    ttl_s: float | None = None
+    at_first_token: bool = False
+
+    def hit_tokens(self, warm_tokens: int) -> int:
+        """How much of ``warm_tokens`` that were sent before would be served from the cache."""
+        return warm_tokens - warm_tokens % self.step_tokens if warm_tokens >= self.min_tokens else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
+
+    ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole.
+    ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
+    ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``...
+    """
+
+    context_tokens: int | None = None
+    capabilities: frozenset[str] | None = None
+    carries: frozenset[str] | None = None
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendFacts:
+    """What a backend says of itself, now. ``down`` is the reason why it takes nothing, or ``None``.
+
+    ``back_in_s`` is when one that is down expects to be well again, where it knows: clients are told to wait so long.
+    ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
+    learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts,
+    ``prompt_cache`` by which rules, where it has any of its own. ``unlisted`` is what holds for a model that ``models``
+    does not have.
+    """
+
+    models: Mapping[str, ModelFacts]
+    operations: frozenset[Operation]
+    concurrency: int | None = None
+    down: str | None = None
+    back_in_s: float | None = None
+    prefill_tokens_per_s: float | None = None
+    seconds_per_token: float | None = None
+    keeps_prefixes: bool = True
+    prompt_cache: PromptCache | None = None
+    unlisted: ModelFacts = field(default_factory=ModelFacts)
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """What a backend needs to be started: environment variables by name, and in sentences what else is missing."""
+
+    environment: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
