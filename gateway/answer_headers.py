@@ -1,6 +1,7 @@
 """The headers of our answers. Only what stands here crosses: an upstream's own headers never do."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import lru_cache
 from urllib.parse import quote
 
@@ -17,25 +18,53 @@ _STREAM: tuple[RawHeader, ...] = (
 _WHOLE: tuple[RawHeader, ...] = ((b"content-type", b"application/json"),)
 
 
-def answer_headers(ctx: Context, candidate: Candidate, *, attempt: int, usage: Usage | None) -> list[RawHeader]:
-    """The headers of a served answer.
+class Receipt:
+    """What the client of a served answer is told in its headers, and what the attempt costs.
 
-    ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for a
-    stream, whose headers go first; left out where no price is known.
+    Args:
+        ctx: the request and its forecast.
+        candidate: who serves it.
+        attempt: which one this is, counted from one.
     """
-    forecast = ctx.forecast
-    headers = [
-        *(_STREAM if ctx.request.stream else _WHOLE),
-        (b"x-request-id", ctx.request.arrival.id.encode()),
-        (b"x-headrace-backend", _value(candidate.backend)),
-        (b"x-headrace-model", _value(candidate.model)),
-        (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
-        (b"x-headrace-attempts", b"%d" % attempt),
-    ]
-    if candidate.price is not None:
-        priced = usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
-        headers.append((b"x-headrace-cost-usd", f"{candidate.price.cost_usd(priced):f}".encode()))
-    return headers
+
+    __slots__ = ("_attempt", "_candidate", "_cost_usd", "_ctx", "_priced")
+
+    def __init__(self, ctx: Context, candidate: Candidate, *, attempt: int) -> None:
+        self._ctx = ctx
+        self._candidate = candidate
+        self._attempt = attempt
+        self._priced: Usage | None = None
+        self._cost_usd: Decimal | None = None
+
+    def headers(self, usage: Usage | None) -> list[RawHeader]:
+        """The headers of the answer.
+
+        ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for
+        a stream, whose headers go first; left out where no price is known.
+        """
+        forecast, candidate = self._ctx.forecast, self._candidate
+        headers = [
+            *(_STREAM if self._ctx.request.stream else _WHOLE),
+            (b"x-request-id", self._ctx.request.arrival.id.encode()),
+            (b"x-headrace-backend", _value(candidate.backend)),
+            (b"x-headrace-model", _value(candidate.model)),
+            (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
+            (b"x-headrace-attempts", b"%d" % self._attempt),
+        ]
+        cost_usd = self.cost_usd(
+            usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
+        )
+        if cost_usd is not None:
+            headers.append((b"x-headrace-cost-usd", f"{cost_usd:f}".encode()))
+        return headers
+
+    def cost_usd(self, usage: Usage) -> Decimal | None:
+        """What ``usage`` costs, ``None`` where no price is known. Reckoned once for the header and the ledger."""
+        if self._candidate.price is None:
+            return None
+        if usage is not self._priced:
+            self._priced, self._cost_usd = usage, self._candidate.price.cost_usd(usage)
+        return self._cost_usd
 
 
 def error_headers(request_id: str, error: HeadraceError, attempts: Sequence[Attempt] = ()) -> list[RawHeader]:

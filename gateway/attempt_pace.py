@@ -3,7 +3,7 @@
 from gateway.errors import UpstreamTimeout, UpstreamUnfinished
 from gateway.flight import Flight
 from gateway.route import Patience
-from gateway.time_limit import TimeLimit
+from gateway.time_limit import TimeLimit, TimeLimits
 
 
 class AttemptPace:
@@ -13,6 +13,7 @@ class AttemptPace:
     alone, which costs more than all the rest of an attempt.
 
     Args:
+        limits: of the event loop.
         flight: is told when the prompt has been read.
         patience: of the route.
         deadline_s: the request's, on the event loop's clock.
@@ -23,16 +24,24 @@ class AttemptPace:
 
     __slots__ = ("_deadline_s", "_flight", "_now_s", "_patience", "_whole_s", "client_is_slow", "limit")
 
-    def __init__(self, flight: Flight, patience: Patience, *, deadline_s: float, stream: bool, tries_left: int) -> None:
+    def __init__(
+        self,
+        limits: TimeLimits,
+        flight: Flight,
+        patience: Patience,
+        *,
+        deadline_s: float,
+        stream: bool,
+        tries_left: int,
+    ) -> None:
         self.client_is_slow = False
         self._flight = flight
         self._patience = patience
         self._deadline_s = deadline_s
-        self.limit = TimeLimit(deadline_s)
-        self._now_s = self.limit.now_s
+        self._now_s = limits.now_s
         now_s = self._now_s()
         wait_s = patience.first_token_s if stream else (deadline_s - now_s) / tries_left
-        self.limit.move(min(deadline_s, now_s + wait_s))
+        self.limit = TimeLimit(limits, min(deadline_s, now_s + wait_s))
         self._whole_s = None if stream else wait_s
 
     def waits_for_client(self, first_token_s: float | None) -> None:

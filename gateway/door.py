@@ -3,6 +3,7 @@
 import hashlib
 import random
 from collections.abc import Mapping
+from itertools import chain
 from time import time_ns
 
 from gateway.clock import SystemClock
@@ -52,16 +53,11 @@ class Door:
             HeadersTooLarge: the header block is over the limit.
             Unauthenticated: no key, an unknown key, or several that differ.
         """
-        header_bytes = 0
-        offered: set[bytes] = set()
-        for name, value in headers:
-            header_bytes += len(name) + len(value)
-            if name in _KEY_HEADERS:
-                offered.add(_key(name, value))
-        if header_bytes > self._max_header_bytes:
+        if sum(map(len, chain.from_iterable(headers))) > self._max_header_bytes:
             raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
         if not self._keys:
             return OPEN_HOUSE
+        offered = {_key(name, value) for name, value in headers if name in _KEY_HEADERS}
         offered.discard(b"")  # an empty key is none, whatever its digest opens
         if not offered:
             raise Unauthenticated("an API key is needed: `Authorization: Bearer …` or `x-api-key: …`")

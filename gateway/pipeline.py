@@ -12,6 +12,7 @@ from gateway.exchange import Exchange
 from gateway.journal import Journal
 from gateway.ports import Ledger
 from gateway.route import Route
+from gateway.time_limit import TimeLimits
 from gateway.trial import Bench, Trial, Turn
 from gateway.types import ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
@@ -41,7 +42,8 @@ class Pipeline:
         self.draining = False
         self._bench = bench
         self._ledger = ledger
-        self._limits = limits
+        self._body_limits = limits
+        self._time_limits: TimeLimits | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -103,7 +105,7 @@ class Pipeline:
         if self.draining:
             raise ShuttingDown("this gateway is shutting down", retry_after_s=_DRAIN_RETRY_AFTER_S)
         body = await exchange.body()
-        return FORMATS[exchange.operation].read(journal.arrival, body, self._limits)
+        return FORMATS[exchange.operation].read(journal.arrival, body, self._body_limits)
 
     def _decide(self, world: World, route: Route, ctx: Context) -> Decision:
         return decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
@@ -112,26 +114,26 @@ class Pipeline:
         self, world: World, decision: Decision, route: Route, ctx: Context, journal: Journal, exchange: Exchange
     ) -> None:
         """The failover loop: the only place where a request is tried again, and only while nothing was visible."""
-        now_s = asyncio.get_running_loop().time
-        deadline_s = now_s() + route.patience.total_s
+        limits = self._limits()
+        deadline_s = limits.now_s() + route.patience.total_s
         failure: HeadraceError | None = None
         bills = decision.order[: route.attempts]
         for number, bill in enumerate(bills, start=1):
             trial = Trial(
                 self._bench,
+                limits,
                 ctx=ctx,
                 candidate=bill.candidate,
                 backend=world.backends[bill.candidate.backend],
                 exchange=exchange,
                 patience=route.patience,
-                deadline_s=deadline_s,
-                turn=Turn(number, len(bills)),
+                turn=Turn(number, len(bills), deadline_s),
             )
             try:
                 finish = await trial.run()
                 journal.outcome = Outcome(status=Status.OK, http_status=200, finish_reason=finish.reason)
             except UpstreamError as error:
-                if trial.committed or not error.retryable or now_s() >= deadline_s:
+                if trial.committed or not error.retryable or limits.now_s() >= deadline_s:
                     raise
                 failure = error
             else:
@@ -184,6 +186,12 @@ class Pipeline:
         self._tasks.add(task)
         self._idle.clear()
         return task
+
+    def _limits(self) -> TimeLimits:
+        """Those of the one loop that all of it runs on, which is there with the first request."""
+        if self._time_limits is None:
+            self._time_limits = TimeLimits(asyncio.get_running_loop())
+        return self._time_limits
 
     def _ended(self, task: asyncio.Task[object], journal: Journal) -> None:
         try:

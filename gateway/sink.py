@@ -55,6 +55,27 @@ class ClientSink:
         estimate: the usage of an answer that nobody counted.
     """
 
+    __slots__ = (
+        "_bounds",
+        "_clock",
+        "_estimate",
+        "_exchange",
+        "_headers",
+        "_held",
+        "_held_bytes",
+        "_pace",
+        "_request",
+        "_stream",
+        "_whole",
+        "_whole_bytes",
+        "_whole_view",
+        "_wire",
+        "begun",
+        "committed",
+        "first_token_s",
+        "last_token_s",
+    )
+
     def __init__(
         self,
         *,

@@ -23,6 +23,7 @@ _MEMBER = re.compile(r"([a-z0-9][a-z0-9_\-*/@]{0,255})=[ -+\--<>-~]{0,255}[!-+\-
 _VERSION_00, _VERSION_INVALID = b"00", b"ff"
 _NO_TRACE, _NO_SPAN = b"0" * 32, b"0" * 16
 _SAMPLED = 0x01
+_HEADERS = frozenset({b"traceparent", b"tracestate"})
 
 
 class Sampling(Struct, frozen=True, kw_only=True):
@@ -38,7 +39,7 @@ class Sampling(Struct, frozen=True, kw_only=True):
 
     def takes(self, trace_id: str) -> bool:
         """Whether a trace with this id is recorded."""
-        return int(trace_id[16:], 16) < self.ratio * _RANDOM_PART
+        return self.ratio >= 1 or int(trace_id[16:], 16) < self.ratio * _RANDOM_PART
 
 
 _RANDOM_PART = 2**64
@@ -60,10 +61,8 @@ def new_trace(headers: Iterable[tuple[bytes, bytes]], sampling: Sampling = _EVER
     parents: list[bytes] = []
     states: list[bytes] = []
     for name, value in headers:
-        if name == b"traceparent":
-            parents.append(value)
-        elif name == b"tracestate":
-            states.append(value)
+        if name in _HEADERS:
+            (parents if name == b"traceparent" else states).append(value)
     parent = _parse_parent(parents[0]) if len(parents) == 1 else None
     if parent is None:
         trace_id = f"{getrandbits(128) or 1:032x}"

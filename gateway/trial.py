@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gateway.answer_headers import answer_headers
+from gateway.answer_headers import Receipt
 from gateway.attempt_pace import AttemptPace
 from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout
 from gateway.exchange import Exchange
@@ -17,6 +17,7 @@ from gateway.flight import Flight
 from gateway.ports import Backend, Clock
 from gateway.route import Patience
 from gateway.sink import AnswerBounds, ClientSink
+from gateway.time_limit import TimeLimits
 from gateway.trace_context import child
 from gateway.types import Attempt, Call, Candidate, Context, Finish, Status, Usage
 from gateway.wire.format import estimate_output
@@ -33,10 +34,11 @@ class Bench:
 
 
 class Turn(NamedTuple):
-    """Which attempt this is, counted from one, of how many that there may be."""
+    """Which attempt this is, counted from one, of how many that there may be until the request's deadline."""
 
     number: int
     of: int
+    deadline_s: float
 
     @property
     def left(self) -> int:
@@ -47,20 +49,35 @@ class Turn(NamedTuple):
 class Trial:
     """Runs once; ``attempts`` then holds its line for the ledger, however it ended.
 
-    ``deadline_s`` is the request's, on the event loop's clock: the trials of a request share it. ``turn``
-    tells which of them this is.
+    ``turn`` tells which of the request's trials this is; its deadline is on the clock of ``limits``.
     """
+
+    __slots__ = (
+        "_backend",
+        "_bench",
+        "_candidate",
+        "_ctx",
+        "_exchange",
+        "_flight",
+        "_pace",
+        "_patience",
+        "_receipt",
+        "_sink",
+        "_started_s",
+        "_trace",
+        "attempts",
+    )
 
     def __init__(
         self,
         bench: Bench,
+        limits: TimeLimits,
         *,
         ctx: Context,
         candidate: Candidate,
         backend: Backend,
         exchange: Exchange,
         patience: Patience,
-        deadline_s: float,
         turn: Turn,
     ) -> None:
         self.attempts: tuple[Attempt, ...] = ()
@@ -74,14 +91,15 @@ class Trial:
         self._started_s = bench.clock.now_s()
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
         self._pace = AttemptPace(
-            self._flight, patience, deadline_s=deadline_s, stream=ctx.request.stream, tries_left=turn.left
+            limits, self._flight, patience, deadline_s=turn.deadline_s, stream=ctx.request.stream, tries_left=turn.left
         )
+        self._receipt = Receipt(ctx, candidate, attempt=turn.number)
         self._sink = ClientSink(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
             exchange=exchange,
             clock=bench.clock,
-            headers=lambda usage: answer_headers(ctx, candidate, attempt=turn.number, usage=usage),
+            headers=self._receipt.headers,
             pace=self._pace,
             bounds=bench.bounds,
             estimate=partial(_estimated, ctx.forecast.prompt_tokens),
@@ -114,7 +132,7 @@ class Trial:
     async def _send(self) -> Finish:
         call = Call(request=self._ctx.request, model=self._candidate.model, trace=self._trace)
         try:
-            async with self._pace.limit:
+            with self._pace.limit:
                 return await self._backend.send(call, self._sink)
         except TimeoutError as error:
             if self._pace.client_is_slow:
@@ -180,7 +198,7 @@ class Trial:
     def _cost_usd(self, usage: Usage | None) -> Decimal | None:
         if usage is None:
             return Decimal(0)
-        return self._candidate.price.cost_usd(usage) if self._candidate.price else None
+        return self._receipt.cost_usd(usage)
 
     def _status(self, error: BaseException | None) -> Status:
         cut_short = Status.TRUNCATED if self._sink.committed else None

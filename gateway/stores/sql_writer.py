@@ -65,8 +65,10 @@ class SqlWriter:
         """Takes rows; those beyond the capacity, and those that come after the closing, are dropped and counted."""
         with self._changed:
             room = 0 if self._closing else max(self._capacity - len(self._waiting) - len(self._writing), 0)
+            news = not self._waiting
             self._waiting.extend(rows[:room])
-            self._changed.notify_all()
+            if news or self._is_time():  # each wake-up takes Python's lock from the event loop
+                self._changed.notify_all()
         self._lose(len(rows) - room, "its queue is full or closed")
 
     def wait_until_written(self, timeout_s: float) -> bool:

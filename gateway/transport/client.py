@@ -82,10 +82,13 @@ class Exchange:
         self.headers: Sequence[tuple[str, str]] = ()
 
     async def __aenter__(self) -> Self:
-        await self._pool.enter()
+        pool = self._pool
+        if not pool.enter_at_once():
+            await pool.enter()
         try:
-            if not await self._over_kept():
-                await self._over(await self._pool.connect())
+            kept = pool.take()
+            if kept is None or not await self._is_answered(kept):
+                await self._over(await pool.connect())
         except BaseException:
             self._leave()
             raise
@@ -102,17 +105,14 @@ class Exchange:
             raise RuntimeError("the connection was given back; the answer can no longer be read")
         return self._connection.piece()
 
-    async def _over_kept(self) -> bool:
-        """Whether a kept connection has brought an answer; if not, the upstream has not begun with the request."""
-        connection = self._pool.take()
-        if connection is None:
-            return False
+    async def _is_answered(self, kept: Connection) -> bool:
+        """Whether the kept connection has brought an answer; if not, the upstream has not begun with the request."""
         try:
-            await self._over(connection)
+            await self._over(kept)
         except UpstreamUnreachable:
-            if not connection.unheard:
+            if not kept.unheard:
                 raise
-            connection.abort()
+            kept.abort()
             return False
         return True
 

@@ -212,15 +212,14 @@ class Connection(asyncio.Protocol):
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
-    async def _news(self) -> None:
-        if self._waiter is not None:
+    def _news(self) -> "asyncio.Future[None]":
+        """To be awaited at once. A plain future: a coroutine around it would cost every piece of an answer."""
+        if self._waiter is not None and not self._waiter.done():
             raise RuntimeError("an answer is read by one at a time")
         self._waiter = self.loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

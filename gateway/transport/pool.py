@@ -32,7 +32,9 @@ class Pool:
         self._dial = dial
         self._connect_timeout_s = connect_timeout_s
         self._keep_alive_s = keep_alive_s
-        self._places = asyncio.Semaphore(max_connections)
+        self._max_connections = max_connections
+        self._entered = 0
+        self._turns: deque[asyncio.Future[None]] = deque()
         self._open: set[Connection] = set()
         self._idle: deque[Connection] = deque()  # the one that was used last is at the right end
         self._sweep: asyncio.TimerHandle | None = None
@@ -48,6 +50,13 @@ class Pool:
         """How many of them wait for a request."""
         return len(self._idle)
 
+    def enter_at_once(self) -> bool:
+        """Takes a place if there is one now, and tells whether there was."""
+        if self._closed or self._entered == self._max_connections:
+            return False
+        self._entered += 1
+        return True
+
     async def enter(self) -> None:
         """Takes a place, as soon as there is one.
 
@@ -55,21 +64,24 @@ class Pool:
             ConnectionsBusy: there was none in time.
             UpstreamUnreachable: the pool is closed.
         """
-        if self._places.locked():
-            try:
-                async with asyncio.timeout(self._connect_timeout_s):
-                    await self._places.acquire()
-            except TimeoutError as error:
-                raise ConnectionsBusy("all connections to the upstream are in use") from error
-        else:
-            await self._places.acquire()
         if self._closed:
-            self._places.release()
             raise UpstreamUnreachable("the backend is closed")
+        if self.enter_at_once():
+            return
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await self._turn()
+        except TimeoutError as error:
+            raise ConnectionsBusy("all connections to the upstream are in use") from error
 
     def leave(self) -> None:
         """Gives the place to who waits longest."""
-        self._places.release()
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():  # who gave up waiting is passed over
+                turn.set_result(None)
+                return
+        self._entered -= 1
 
     def take(self) -> Connection | None:
         """The connection that was used last, or none if no idle one is alive."""
@@ -123,6 +135,22 @@ class Pool:
             connection.abort()
         if self._open:
             await asyncio.wait([connection.lost for connection in self._open])
+
+    async def _turn(self) -> None:
+        """Returns with the place of somebody who left."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn in self._turns:
+                self._turns.remove(turn)
+            elif not turn.cancelled():
+                self.leave()  # the place came, and the cancellation right after it
+            raise
+        if self._closed:
+            self.leave()
+            raise UpstreamUnreachable("the backend is closed")
 
     def _look_again(self) -> None:
         due_s = self._idle[0].idle_since_s + self._keep_alive_s

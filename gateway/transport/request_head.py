@@ -13,6 +13,8 @@ _FRAMING = frozenset(
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """How long the body is and how long the connection lives is ours to say, and where it goes."""
+_MOST_WRITTEN = 16
+"""Heads that are kept for the next request: one for each path and kind of answer. Those with a trace in them differ."""
 
 
 class RequestHead:
@@ -41,6 +43,7 @@ class RequestHead:
         }
         self._start = f"POST {address.path}"
         self._fixed_lines = _lines(self._fixed)
+        self._written: dict[tuple[object, ...], bytes] = {}
 
     def post(self, path: str, body_bytes: int, headers: Mapping[str, str]) -> bytes:
         """The head of a request with a body of ``body_bytes`` bytes.
@@ -48,6 +51,15 @@ class RequestHead:
         Raises:
             ValueError: ``path`` is no path, or one of ``headers`` is none or ours to write.
         """
+        asked = (path, *headers.items())
+        lines = self._written.get(asked)
+        if lines is None:
+            lines = self._write(path, headers)
+            if len(self._written) < _MOST_WRITTEN:
+                self._written[asked] = lines
+        return b"%bcontent-length: %d\r\n\r\n" % (lines, body_bytes)
+
+    def _write(self, path: str, headers: Mapping[str, str]) -> bytes:
         if not _PATH.fullmatch(path):
             raise ValueError("the path of a request must begin with / and be visible ASCII")
         _check(headers)
@@ -55,8 +67,7 @@ class RequestHead:
         replaced = self._fixed.keys() & map(str.lower, headers)
         if replaced:
             fixed_lines = _lines({name: value for name, value in self._fixed.items() if name not in replaced})
-        lines = f"{fixed_lines}{_lines(headers)}content-length: {body_bytes}\r\n\r\n"
-        return f"{self._start}{path} HTTP/1.1\r\n{lines}".encode("ascii")
+        return f"{self._start}{path} HTTP/1.1\r\n{fixed_lines}{_lines(headers)}".encode("ascii")
 
 
 def _lines(headers: Mapping[str, str]) -> str:

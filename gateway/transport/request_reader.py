@@ -150,7 +150,7 @@ class RequestReader(HttpProtocol):
             self._feed(data)
         except httptools.HttpParserError as error:
             if not self.deaf:
-                self.refuse(_reason(error))
+                self.refuse(self._surplus() or _reason(error))
         else:
             if self.stage is not _BETWEEN and not self.deaf:
                 self._count(len(data))
@@ -210,11 +210,18 @@ class RequestReader(HttpProtocol):
         else:
             self._counted_bytes += arrived_bytes
         over = self._counted_bytes > self.limits.max_header_bytes
-        if self.stage is _HEAD and (over or len(self.headers) > self.limits.max_headers):
-            kind = HeadersTooLarge if self.headers else UriTooLong
-            self.refuse(kind("the request's head is longer than this server reads"))
+        surplus = self._surplus(over=over)
+        if surplus is not None:
+            self.refuse(surplus)
         elif over and self._transfer_encoding is not None:
             self.refuse(InvalidRequest("the chunks of the body carry more around them than this server reads"))
+
+    def _surplus(self, *, over: bool = False) -> HeadraceError | None:
+        """What is wrong with a head that is over its limits, also where the rest of it is no HTTP."""
+        if self.stage is _HEAD and (over or len(self.headers) > self.limits.max_headers):
+            kind = HeadersTooLarge if self.headers else UriTooLong
+            return kind("the request's head is longer than this server reads")
+        return None
 
 
 def _reason(error: httptools.HttpParserError) -> HeadraceError:

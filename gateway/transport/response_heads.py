@@ -31,7 +31,7 @@ class ResponseHeads:
         if start is None:
             start = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in defaults])
             self._starts[status] = start
-        fields = b"".join([name + b": " + value + b"\r\n" for name, value in headers])
+        fields = b"\r\n".join([*map(b": ".join, headers), b""])
         if not fields.count(b"\n") == fields.count(b"\r") == len(headers):
             raise RuntimeError("a header of an answer has a line break in it")
         return b"".join((start, fields, framing, b"\r\n"))

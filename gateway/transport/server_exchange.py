@@ -13,6 +13,8 @@ from gateway.transport.response_heads import ResponseHeads
 from gateway.transport.server_limits import ServerLimits
 from gateway.types import Operation
 
+_OF_THE_BODY = frozenset({b"content-encoding", b"content-length"})
+
 
 class Connection(Protocol):
     """What an exchange needs of the connection that it came over."""
@@ -190,9 +192,11 @@ class ServerExchange:
         max_bytes = self._connection.limits.max_body_bytes
         too_large = False
         for name, value in self.headers:
+            if name not in _OF_THE_BODY:
+                continue
             if name == b"content-encoding":
                 codings.append(value)
-            elif name == b"content-length":
+            else:
                 too_large = int(value) > max_bytes  # the parser has seen to it that this is a number, and the only one
         inflater = decoder(b",".join(codings).decode("latin-1"), max_bytes)
         if too_large:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.answer_headers import answer_headers, error_headers
+from gateway.answer_headers import Receipt, error_headers
 from gateway.errors import InvalidRequest, Overloaded, Unauthenticated
 from gateway.types import Price, Usage
 
@@ -20,7 +20,7 @@ def _headers(
     **of: Any,
 ) -> dict[bytes, bytes]:
     ctx = make_context(make_request("hi", stream=stream), prompt_tokens=1000, p50=100)
-    return dict(answer_headers(ctx, make_candidate(**of), attempt=2, usage=usage))
+    return dict(Receipt(ctx, make_candidate(**of), attempt=2).headers(usage))
 
 
 def test_an_answer_says_where_it_came_from(make_request: Any, make_context: Any, make_candidate: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from gateway.time_limit import TimeLimit
+from gateway.time_limit import SLOT_S, TimeLimit, TimeLimits
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):
@@ -32,14 +32,20 @@ async def _until(now_s: float) -> None:
     """Lets it be ``now_s``, and the loop notice."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ClockedLoop)
-    loop.now_s = now_s
+    while loop.now_s < now_s:
+        loop.now_s = min(loop.now_s + SLOT_S, now_s)
+        await asyncio.sleep(0)
     for _ in range(4):
         await asyncio.sleep(0)
 
 
+def _limit(due_s: float) -> TimeLimit:
+    return TimeLimit(TimeLimits(asyncio.get_running_loop()), due_s)
+
+
 async def _guarded(limit: TimeLimit, released: asyncio.Event) -> str:
     try:
-        async with limit:
+        with limit:
             await released.wait()
     except TimeoutError:
         return "late"
@@ -49,7 +55,7 @@ async def _guarded(limit: TimeLimit, released: asyncio.Event) -> str:
 @on_a_clocked_loop
 async def test_a_block_that_outlives_its_limit_ends_with_a_timeout() -> None:
     """The task goes on after it as if nothing had been cancelled."""
-    task = asyncio.create_task(_guarded(TimeLimit(1010.0), asyncio.Event()))
+    task = asyncio.create_task(_guarded(_limit(1010.0), asyncio.Event()))
     await _until(1009.9)
     assert not task.done()
     await _until(1010.1)
@@ -57,9 +63,9 @@ async def test_a_block_that_outlives_its_limit_ends_with_a_timeout() -> None:
 
 
 @on_a_clocked_loop
-async def test_a_limit_that_moves_away_is_found_out_when_its_timer_rings() -> None:
-    """Moving it sets no timer; the old one rings, sees that there is time, and is set once more."""
-    limit = TimeLimit(1010.0)
+async def test_a_limit_that_moves_away_is_found_out_when_its_slot_comes() -> None:
+    """Moving it does nothing; found in its old slot, it is put into the new one."""
+    limit = _limit(1010.0)
     task = asyncio.create_task(_guarded(limit, asyncio.Event()))
     await _until(1005.0)
     limit.move(1015.0)
@@ -73,7 +79,7 @@ async def test_a_limit_that_moves_away_is_found_out_when_its_timer_rings() -> No
 @on_a_clocked_loop
 async def test_a_limit_can_move_closer() -> None:
     """What had until the deadline may get less time than that."""
-    limit = TimeLimit(1900.0)
+    limit = _limit(1900.0)
     task = asyncio.create_task(_guarded(limit, asyncio.Event()))
     await _until(1001.0)
     limit.move(1002.0)
@@ -83,21 +89,48 @@ async def test_a_limit_can_move_closer() -> None:
 
 @on_a_clocked_loop
 async def test_a_block_that_ends_in_time_leaves_no_timer() -> None:
-    """Nothing rings later."""
+    """Nothing rings later, and nothing ticks any more."""
     released = asyncio.Event()
-    limit = TimeLimit(1010.0)
+    limits = TimeLimits(asyncio.get_running_loop())
+    limit = TimeLimit(limits, 1010.0)
     task = asyncio.create_task(_guarded(limit, released))
     await _until(1001.0)
     released.set()
     assert "in time" == await task
     await _until(1011.0)
-    assert (False, 0) == (limit.expired, task.cancelling())
+    assert (False, 0, False) == (limit.expired, task.cancelling(), limits.ticks)
+
+
+@on_a_clocked_loop
+async def test_limits_of_one_wheel_end_each_in_its_time() -> None:
+    """Those that share a slot, those in other slots, and one that comes when the wheel had stood still."""
+    limits, never = TimeLimits(asyncio.get_running_loop()), asyncio.Event()
+    tasks = [asyncio.create_task(_guarded(TimeLimit(limits, due_s), never)) for due_s in (1001.0, 1001.001, 1003.0)]
+    await _until(1002.0)
+    assert [True, True, False] == [task.done() for task in tasks]
+    await _until(1004.0)
+    assert ["late"] * 3 == [await task for task in tasks]
+    await _until(1500.0)
+    assert not limits.ticks
+    task = asyncio.create_task(_guarded(TimeLimit(limits, 1501.0), never))
+    await _until(1500.9)
+    assert not task.done()
+    await _until(1501.1)
+    assert "late" == await task
+
+
+@on_a_clocked_loop
+async def test_a_limit_that_has_passed_before_it_begins_ends_its_block_at_once() -> None:
+    """It is put into the next slot."""
+    task = asyncio.create_task(_guarded(_limit(999.0), asyncio.Event()))
+    await _until(1000.1)
+    assert "late" == await task
 
 
 @on_a_clocked_loop
 async def test_somebody_elses_cancellation_stays_a_cancellation() -> None:
     """Also where the limit is passed in the same moment."""
-    task = asyncio.create_task(_guarded(TimeLimit(1010.0), asyncio.Event()))
+    task = asyncio.create_task(_guarded(_limit(1010.0), asyncio.Event()))
     await _until(1001.0)
     task.cancel()
     asyncio.get_running_loop().now_s = 1010.1
