@@ -17,6 +17,9 @@ from embedded_engine.messages import (
     Counted,
     CountTokens,
     Done,
+    Echo,
+    Embed,
+    Embedded,
     Facts,
     Failed,
     FromEngine,
@@ -27,6 +30,7 @@ from embedded_engine.messages import (
     Text,
     ToEngine,
 )
+from embedded_engine.vectors import Vectors, VectorsInTheMaking
 
 __all__ = ["Dialogue", "EngineStartFailed"]
 
@@ -53,6 +57,7 @@ class Dialogue(asyncio.Protocol, ABC):
         self._ids = itertools.count(1)
         self._generations: dict[int, Generation] = {}
         self._counts: dict[int, asyncio.Future[int]] = {}
+        self._embeddings: dict[int, VectorsInTheMaking] = {}
         self._ready: asyncio.Future[Ready] = loop.create_future()
         self._over: asyncio.Future[None] = loop.create_future()
         self._died: EngineDied | None = None
@@ -87,6 +92,24 @@ class Dialogue(asyncio.Protocol, ABC):
         self._send(request)
         self._generations[request.id] = generation
         return generation
+
+    async def embed(self, request: Embed) -> Vectors:
+        """A vector for each text; `request.id` is replaced by a number of our own. Cancelling it frees the engine.
+
+        Raises:
+            RequestFailed: The engine refused or failed the request.
+            EngineDied: The process is gone.
+            ProtocolError: As for `generate`.
+        """
+        request = msgspec.structs.replace(request, id=next(self._ids))
+        self._send(request)
+        embedding = self._embeddings[request.id] = VectorsInTheMaking(request)
+        try:
+            return await embedding.done
+        finally:
+            del self._embeddings[request.id]
+            if embedding.done.cancelled() and self._died is None:
+                self._transport.write(frame(Cancel(id=request.id)))
 
     async def count_tokens(self, request: CountTokens) -> int:
         """How many prompt tokens a conversation or a text is, template included.
@@ -155,7 +178,9 @@ class Dialogue(asyncio.Protocol, ABC):
 
     def _take(self, message: FromEngine) -> None:
         match message:
-            case Accepted() | Text() | Done() | Failed():
+            case Accepted() | Failed() | Embedded() if message.id in self._embeddings:
+                self._embeddings[message.id].receive(message)
+            case Accepted() | Echo() | Text() | Done() | Failed():
                 self._deliver(message)
             case Facts():
                 idle = message.queued + message.running == 0
@@ -171,7 +196,7 @@ class Dialogue(asyncio.Protocol, ABC):
             case StartFailed(code=code, message=text):
                 self._fail_ready(EngineStartFailed(code, text))
 
-    def _deliver(self, message: Accepted | Text | Done | Failed) -> None:
+    def _deliver(self, message: Accepted | Echo | Text | Done | Failed) -> None:
         generation = self._generations.get(message.id)
         if generation is not None:
             if generation.receive(message):
@@ -211,6 +236,8 @@ class Dialogue(asyncio.Protocol, ABC):
         for generation in self._generations.values():
             generation.finish(EngineDied(str(death)))
         self._generations.clear()
+        for embedding in self._embeddings.values():
+            embedding.die(EngineDied(str(death)))
         for answer in self._counts.values():
             if not answer.done():
                 answer.set_exception(EngineDied(str(death)))

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from embedded_engine.messages import Accepted, Done, Failed, Generate, Text
+from embedded_engine.messages import Accepted, Done, Echo, Failed, Generate, Text
 
 __all__ = ["EngineDied", "Generation", "RequestFailed"]
 
@@ -22,11 +22,12 @@ class RequestFailed(Exception):
         self.param = failed.param
 
 
-class Generation(AsyncIterator[Accepted | Text | Done]):
+class Generation(AsyncIterator[Accepted | Echo | Text | Done]):
     """The events of one request, in order; ends after the last choice's `Done`.
 
     Events wait here until they are taken. A consumer that never comes holds at most one `Accepted`, one `Done` a choice
-    and one `Text` a token: that is bounded by `n` x `max_tokens`, which the engine bounds by its context.
+    and one `Text` or `Echo` a token: that is bounded by the prompt and `n` x `max_tokens`, which the engine bounds by
+    its context.
 
     `receive` and `finish` are for `EngineProcess`, all else is for the caller.
     """
@@ -35,11 +36,11 @@ class Generation(AsyncIterator[Accepted | Text | Done]):
         self.id = request.id
         self._forget = forget
         self._unfinished_choices = request.n
-        self._events: deque[Accepted | Text | Done] = deque()
+        self._events: deque[Accepted | Echo | Text | Done] = deque()
         self._end: Exception | None = None
         self._arrival: asyncio.Future[None] | None = None
 
-    async def __anext__(self) -> Accepted | Text | Done:
+    async def __anext__(self) -> Accepted | Echo | Text | Done:
         """The next event.
 
         Raises:
@@ -66,7 +67,7 @@ class Generation(AsyncIterator[Accepted | Text | Done]):
         """Cancel, in the form that `contextlib.aclosing` calls."""
         self.cancel()
 
-    def receive(self, event: Accepted | Text | Done | Failed) -> bool:
+    def receive(self, event: Accepted | Echo | Text | Done | Failed) -> bool:
         """Take one event from the engine; True when it was the last."""
         if isinstance(event, Failed):
             self.finish(RequestFailed(event))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from embedded_engine.answer_plan import AnswerPlan, AnswerPlanner
 from embedded_engine.conversation import Conversation
+from embedded_engine.embedding import PreparedEmbedding
 from embedded_engine.errors import ContextLengthExceeded, InvalidRequest
-from embedded_engine.messages import ChatMessage, CountTokens, Generate
+from embedded_engine.messages import MAX_TEXTS, ChatMessage, CountTokens, Embed, Generate
 from embedded_engine.prompt import Prompt, PromptReader
 from embedded_engine.request_ranges import check_one_prompt, check_ranges
 from embedded_engine.sampling.constraints import Grammar
@@ -51,7 +52,10 @@ class Prepared:
         plan: How its answers are drawn and read.
         logprobs: So many of the likeliest tokens are told beside each; None: none, and not its own either.
         echo: Whether the prompt is told too.
+        told_space: Whether its tokens begin with a space that the tokenizer has put there.
         new_grammar: Begins what a choice must look like; None: anything.
+        predicted_tokens: How long each answer may be expected to be.
+        deadline_s: From when it is taken to when it is too late.
         scope: Whose it is; scopes share nothing.
         prediction: The tokens that the caller expects.
         speculative: How it may be sped up.
@@ -65,8 +69,11 @@ class Prepared:
     plan: AnswerPlan
     logprobs: int | None = None
     echo: bool = False
+    told_space: bool = False
     new_grammar: Callable[[], Grammar] | None = None
     scope: str = ""
+    predicted_tokens: int | None = None
+    deadline_s: float | None = None
     prediction: tuple[int, ...] = ()
     speculative: Speculative = AS_FAST_AS_CAN_BE
 
@@ -115,11 +122,32 @@ class Intake:
             plan=plan,
             logprobs=request.logprobs,
             echo=request.echo,
+            told_space=request.text is not None and self._vocabulary.adds_space,
             new_grammar=self._grammars.compile(plan.grammar) if plan.grammar else None,
             scope=request.scope,
+            predicted_tokens=request.predicted_tokens,
+            deadline_s=request.deadline_s,
             prediction=self._read_prediction(request, max_tokens),
             speculative=request.speculative,
         )
+
+    def prepare_embedding(self, request: Embed) -> PreparedEmbedding:
+        """The request with its texts read.
+
+        Raises:
+            RequestError: It cannot be served; the class says why.
+        """
+        given = request.texts if request.texts is not None else request.token_ids
+        if given is None or (request.texts is not None and request.token_ids is not None):
+            raise InvalidRequest("give either texts or token ids", param="input")
+        if not 1 <= len(given) <= MAX_TEXTS:
+            raise InvalidRequest(f"input must be 1 to {MAX_TEXTS} texts", param="input")
+        texts = tuple(tuple(self._read_raw(text, "input")) for text in given)
+        limit, longest = self._limits.context_tokens, max(map(len, texts))
+        if longest > limit:
+            message = f"This model's maximum context length is {limit} tokens, but a text has {longest} tokens."
+            raise ContextLengthExceeded(message, param="input")
+        return PreparedEmbedding(id=request.id, texts=texts)
 
     def count(self, request: CountTokens) -> int:
         """How many prompt tokens a conversation or a text is.
@@ -150,17 +178,21 @@ class Intake:
                     arguments=request.template_arguments,
                 )
             )
-        if request.text is not None:
-            self._refuse_far_too_long(len(request.text), "prompt")
-            prompt = self._reader.read_text(request.text)
+        given = request.text if request.text is not None else request.token_ids or ()
+        return Prompt(tokens=self._read_raw(given, "prompt"))
+
+    def _read_raw(self, given: str | tuple[int, ...], param: str) -> list[int]:
+        if isinstance(given, str):
+            self._refuse_far_too_long(len(given), param)
+            tokens = self._reader.read_text(given)
         else:
-            prompt = list(request.token_ids or ())
+            tokens = list(given)
             size = len(self._vocabulary.pieces)
-            if any(not 0 <= token < size for token in prompt):
-                raise InvalidRequest(f"token ids must be from 0 to {size - 1}", param="prompt")
-        if not prompt:
-            raise InvalidRequest("the prompt is empty", param="prompt")
-        return Prompt(tokens=prompt)
+            if any(not 0 <= token < size for token in tokens):
+                raise InvalidRequest(f"token ids must be from 0 to {size - 1}", param=param)
+        if not tokens:
+            raise InvalidRequest(f"the {param} is empty", param=param)
+        return tokens
 
     def _refuse_far_too_long(self, characters: int, param: str) -> None:
         """Refuse, without reading it, a text that cannot fit however well its characters share tokens."""

@@ -2,9 +2,9 @@
 
 Nothing here needs numpy or a kernel, so a gateway may import it where no engine is installed.
 
-A request's life on the wire: `Generate` -> `Accepted` -> `Text`... -> one `Done` for each choice; or one `Failed`,
-after which nothing more comes for that id. `Cancel` ends a request silently: events already on their way may still
-arrive.
+A request's life on the wire: `Generate` -> `Accepted` -> `Echo`... where it was asked for -> `Text`... -> one `Done`
+for each choice; or one `Failed`, after which nothing more comes for that id. `Cancel` ends a request silently: events
+already on their way may still arrive.
 """
 
 from typing import Literal
@@ -116,6 +116,8 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
         template_arguments: Further variables for the chat template, as the JSON text of an object.
         prediction: What the caller expects the answer to be; only how fast it comes depends on it.
         speculative: How the answer may be sped up.
+        predicted_tokens: How long the caller thinks each answer will be: short work goes first.
+        deadline_s: From when the engine takes the request to when it is too late, queued or running.
         scope: Whose request it is. What one scope was asked or told speeds up no other's requests.
     """
 
@@ -149,6 +151,8 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     prediction: str | None = None
     speculative: Speculative = Speculative()
     scope: str = ""
+    predicted_tokens: int | None = None
+    deadline_s: float | None = None
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag=True):
@@ -177,7 +181,9 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
 
 
 class Embed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
-    """A vector for each text; exactly one of `texts` and `token_ids` is given. Answered by `Embedded` or `Failed`.
+    """A vector for each text; exactly one of `texts` and `token_ids` is given.
+
+    Answered by `Accepted` and an `Embedded` for each text, or by `Failed`.
 
     Attributes:
         id: The caller's number for this request; `EngineProcess.embed` assigns it.
@@ -269,18 +275,18 @@ class Counted(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Embedded(Struct, frozen=True, kw_only=True, tag=True):
-    """The answer to `Embed`.
+    """The vector of one text of an `Embed`, in order.
 
     Attributes:
         id: The request's number.
-        vectors: One a text, in order: 32-bit little-endian floats of length 1.
-        prompt_tokens: Of all texts together.
+        text: Which text, from 0.
+        vector: 32-bit little-endian floats, of length 1 together.
     """
 
     id: int
-    vectors: tuple[bytes, ...]
-    prompt_tokens: int
+    text: int
+    vector: bytes
 
 
-ToEngine = Generate | Cancel | CountTokens | Check | Ping | Leave
-FromEngine = Ready | StartFailed | Accepted | Text | Done | Failed | Counted | Facts
+ToEngine = Generate | Embed | Cancel | CountTokens | Check | Ping | Leave
+FromEngine = Ready | StartFailed | Accepted | Echo | Text | Done | Failed | Counted | Embedded | Facts

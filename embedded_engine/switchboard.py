@@ -24,6 +24,9 @@ from embedded_engine.messages import (
     Counted,
     CountTokens,
     Done,
+    Echo,
+    Embed,
+    Embedded,
     Facts,
     Failed,
     FromEngine,
@@ -43,8 +46,8 @@ MAX_UNSENT_BYTES = 4 * 1024 * 1024
 _RECEIVE_BYTES = 65536
 _logger = logging.getLogger(__name__)
 
-Request = Generate | CountTokens | Check | Cancel
-Event = Accepted | Text | Done | Failed | Counted
+Request = Generate | Embed | CountTokens | Check | Cancel
+Event = Accepted | Echo | Text | Done | Failed | Counted | Embedded
 _Numbered = TypeVar("_Numbered", bound=Request | Event)
 
 

@@ -23,12 +23,12 @@ class RowLogprob(NamedTuple):
 
     Attributes:
         token: The token.
-        logprob: Its natural log-probability, at least `likelihoods.LOWEST_LOGPROB`.
+        logprob: Its natural log-probability, at least `likelihoods.LOWEST_LOGPROB`; None where nothing precedes it.
         top: The likeliest tokens with theirs, likeliest first.
     """
 
     token: int
-    logprob: float
+    logprob: float | None
     top: tuple[tuple[int, float], ...]
 
 
