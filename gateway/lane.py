@@ -66,6 +66,7 @@ class Lane:
             wait_s=wait_s,
             warm_elsewhere_tokens=warmest_tokens,
             held_tokens=work.kv_tokens,
+            waiting=work.waiting,
             first_token_p50_s=elapsed_s + first_token_s * stretch.p50,
             first_token_p90_s=elapsed_s + first_token_s * stretch.p90,
             down=down,

@@ -150,9 +150,9 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A snapshot of one backend serving one model, taken for one request.
 
     ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields it understands)
-    are ``None`` where nobody declared any: it is then taken to be able. ``queued_prefill_tokens`` were sent and have
-    no first answer token yet. ``warm_tokens`` is how much of this prompt its cache is expected to hold,
-    ``warm_elsewhere_tokens`` what the warmest of the other candidates does. ``prefill_tokens_per_s`` is how fast it
+    are ``None`` where nobody declared any: it is then taken to be able. ``waiting`` requests, with
+    ``queued_prefill_tokens`` to read, have no first answer token yet. ``warm_tokens`` is how much of this prompt its
+    cache is expected to hold, ``warm_elsewhere_tokens`` what the warmest of the other candidates does. ``prefill_tokens_per_s`` is how fast it
     would read the rest, ``seconds_per_token`` how fast it would write, beside what is under way there now. ``wait_s``
     is how long before it could begin with this prompt; ``first_token_p50_s`` and ``first_token_p90_s`` say when the
     first token would be here, from the arrival. ``held_tokens`` are the prompts of all that is there. ``failure_rate``
@@ -177,6 +177,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     wait_s: float = 0.0
     warm_elsewhere_tokens: int = 0
     held_tokens: int = 0
+    waiting: int = 0
     first_token_p50_s: float = 0.0
     first_token_p90_s: float = 0.0
     down: str | None = None

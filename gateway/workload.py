@@ -97,6 +97,11 @@ class Workload:
         self._kv_seconds = 0.0
         self._reading_seconds = 0.0
 
+    @property
+    def waiting(self) -> int:
+        """How many prompts wait to be read."""
+        return len(self._waiting)
+
     def queued_s(self, now_s: float) -> float:
         """How long the prompts that wait keep it from reading another one."""
         waiting = self._waiting
