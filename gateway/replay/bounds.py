@@ -3,7 +3,7 @@
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -33,8 +33,8 @@ class Bound:
         return isinstance(value, int | float) and _COMPARISONS[self.comparison](value, self.limit)
 
 
-def read_bound(text: str, known: Mapping[str, object]) -> Bound:
-    """A bound on one of the numbers in ``known``.
+def read_bound(text: str, known: Collection[str]) -> Bound:
+    """A bound on one of the figures in ``known``.
 
     Raises:
         ConfigurationError: it is no bound, or of nothing that is known.

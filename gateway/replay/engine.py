@@ -91,7 +91,7 @@ class Engine:
     def advance(self, until_s: float, events: list[Event]) -> None:
         """Runs steps until ``until_s``, pushing onto the heap ``events``; the last step may end later."""
         while self.now_s < until_s:
-            if self._waiting and len(self._running) < self.model.most_running:
+            if self._waiting and self._has_room(self._waiting[0], 0, 0):
                 self._mixed_step(events)
             elif self._running:
                 self._decode(until_s, events)
@@ -121,9 +121,9 @@ class Engine:
     def _read(self, read: list[Job]) -> float:
         """Fills the chunk from the prompts that wait; those read to their end go into ``read``."""
         room_tokens = self.model.chunk_tokens
-        places = self.model.most_running - len(self._running)
         spent_s = 0.0
-        while self._waiting and room_tokens > 0 and len(read) < places:
+        taken_tokens = 0
+        while self._waiting and room_tokens > 0 and self._has_room(self._waiting[0], len(read), taken_tokens):
             job = self._waiting[0]
             if job.unread_tokens < 0:
                 self._begin(job)
@@ -135,7 +135,15 @@ class Engine:
             room_tokens -= tokens
             if job.unread_tokens == 0:
                 read.append(self._waiting.popleft())
+                taken_tokens += job.prompt_tokens
         return spent_s
+
+    def _has_room(self, job: Job, taken: int, taken_tokens: int) -> bool:
+        """Whether the job may begin beside those that run and ``taken`` more; alone it always may."""
+        if len(self._running) + taken >= self.model.most_running:
+            return False
+        held_tokens = self.held_tokens + taken_tokens
+        return held_tokens + job.prompt_tokens <= self.model.most_held_tokens or held_tokens == 0
 
     def _begin(self, job: Job) -> None:
         matched = self.cache.matched(job.blocks)

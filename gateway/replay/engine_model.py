@@ -20,6 +20,8 @@ class EngineModel:
         held_token_s: what each token held by running sequences adds to a step: its keys and values are read.
         chunk_tokens: how many prompt tokens a step reads at most; running sequences write one token meanwhile.
         most_running: how many sequences are written at a time.
+        most_held_tokens: how many tokens the running sequences may hold when another one begins: the memory for keys
+            and values.
         block_tokens: the block of the prefix cache.
     """
 
@@ -30,6 +32,7 @@ class EngineModel:
     held_token_s: float = 2.9e-8
     chunk_tokens: int = 2048
     most_running: int = 128
+    most_held_tokens: int = 100_000_000
     block_tokens: int = 512
 
     def __post_init__(self) -> None:

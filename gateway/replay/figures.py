@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import mul
 from types import MappingProxyType
 
@@ -25,11 +25,18 @@ Weights = Sequence[int]
 
 
 class Sample:
-    """Windows of one replay, prepared for being drawn often."""
+    """Windows of one replay, prepared for being drawn often.
 
-    def __init__(self, windows: Sequence[Window]) -> None:
+    ``usd_per_s`` is what all engines cost together, beside the price of their answers. A window's ``span_s`` lasts
+    until the next one begins.
+    """
+
+    def __init__(self, windows: Sequence[Window], *, usd_per_s: float = 0.0) -> None:
         self._windows = windows
-        self._sums: dict[str, list[float]] = {}
+        self.usd_per_s = usd_per_s
+        self.priced = usd_per_s > 0 or all(window.unpriced == 0 for window in windows)
+        edges_s = [*(window.first_s for window in windows), windows[-1].last_s]
+        self._sums: dict[str, list[float]] = {"span_s": [max(b - a, 0.0) for a, b in pairwise(edges_s)]}
         self._cumulated: dict[str, tuple[list[int], list[list[int]]]] = {}
 
     def __len__(self) -> int:
@@ -84,13 +91,17 @@ def _ratio(upper: str, lower: str) -> "Formula":
     return lambda sample, weights: _over(sample.total(upper, weights), sample.total(lower, weights))
 
 
+def _cost_usd(sample: Sample, weights: Weights) -> float:
+    return sample.total("cost_usd", weights) + sample.usd_per_s * sample.total("span_s", weights)
+
+
 def _over(upper: float, lower: float) -> float:
     return upper / lower if lower else 0.0
 
 
 Formula = Callable[[Sample, Weights], float]
 
-FIGURES: Mapping[str, Formula] = MappingProxyType(
+RESAMPLED: Mapping[str, Formula] = MappingProxyType(
     {
         "ttft_mean_s": _mean("ttft_s"),
         "ttft_p50_s": _quantile("ttft_s", 0.5),
@@ -101,44 +112,67 @@ FIGURES: Mapping[str, Formula] = MappingProxyType(
         "tpot_mean_s": _mean("tpot_s"),
         "tpot_p95_s": _quantile("tpot_s", 0.95),
         "hit_ratio": _ratio("cached_tokens", "prompt_tokens"),
-        "imbalance": lambda sample, weights: sample.spread("prefill_s", weights),
-        "imbalance_tokens": lambda sample, weights: sample.spread("served_tokens", weights),
         "good_ratio": _ratio("good", "ttft_s.count"),
         "goodput_per_s": _ratio("good", "span_s"),
         "output_tokens_per_s": _ratio("output_tokens", "span_s"),
-        "cost_usd": lambda sample, weights: sample.total("cost_usd", weights),
-        "cost_per_success_usd": _ratio("cost_usd", "good"),
     }
 )
+
+PLAIN: Mapping[str, Formula] = MappingProxyType(
+    {
+        "imbalance": lambda sample, weights: sample.spread("prefill_s", weights),
+        "imbalance_tokens": lambda sample, weights: sample.spread("served_tokens", weights),
+    }
+)
+"""Without an interval: a resample, in which chance loads engines unevenly, would always look worse than the trace."""
+
+COSTS: Mapping[str, Formula] = MappingProxyType(
+    {
+        "cost_usd": _cost_usd,
+        "cost_per_success_usd": lambda sample, weights: _over(
+            _cost_usd(sample, weights), sample.total("good", weights)
+        ),
+    }
+)
+"""Only where every answer has a price."""
+
+FIGURES = (*RESAMPLED, *PLAIN, *COSTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A value and the interval that holds it 19 times in 20."""
+    """A value and, where there is one, the interval that holds it 19 times in 20. ``value`` is ``None`` if unknown."""
 
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None = None
+    high: float | None = None
 
 
-def figures(windows: Sequence[Window], *, seed: int) -> dict[str, Figure]:
+def figures(sample: Sample, *, seed: int) -> dict[str, Figure]:
     """Each of ``FIGURES`` for one replay."""
-    sample = Sample(windows)
-    draws = _draws(len(sample), seed)
-    return {name: _figure(partial(of, sample), draws) for name, of in FIGURES.items()}
+    return _figures(lambda of: partial(of, sample), _draws(len(sample), seed), priced=sample.priced)
 
 
-def differences(ours: Sequence[Window], theirs: Sequence[Window], *, seed: int) -> dict[str, Figure]:
+def differences(ours: Sample, theirs: Sample, *, seed: int) -> dict[str, Figure]:
     """Each of ``FIGURES``: ours less theirs, drawn together. Both must come from the same trace and conditions."""
-    one, other = Sample(ours), Sample(theirs)
-    if len(one) != len(other):
-        raise ValueError(f"{len(one)} windows cannot be compared with {len(other)}")
-    draws = _draws(len(one), seed)
-    return {name: _figure(partial(_difference, of, one, other), draws) for name, of in FIGURES.items()}
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} windows cannot be compared with {len(theirs)}")
+
+    def paired(of: Formula) -> Callable[[Weights], float]:
+        return lambda weights: of(ours, weights) - of(theirs, weights)
+
+    return _figures(paired, _draws(len(ours), seed), priced=ours.priced and theirs.priced)
 
 
-def _difference(of: Formula, one: Sample, other: Sample, weights: Weights) -> float:
-    return of(one, weights) - of(other, weights)
+def _figures(
+    of: Callable[[Formula], Callable[[Weights], float]], draws: Sequence[Weights], *, priced: bool
+) -> dict[str, Figure]:
+    once = [1] * len(draws[0])
+    found = {name: _figure(of(formula), draws) for name, formula in RESAMPLED.items()}
+    found |= {name: Figure(value=of(formula)(once)) for name, formula in PLAIN.items()}
+    for name, formula in COSTS.items():
+        found[name] = _figure(of(formula), draws) if priced else Figure(value=None)
+    return found
 
 
 def _figure(of: Callable[[Weights], float], draws: Sequence[Weights]) -> Figure:

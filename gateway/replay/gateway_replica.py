@@ -6,15 +6,14 @@ from time import process_time_ns
 
 from gateway.decide import decide
 from gateway.errors import ConfigurationError
-from gateway.fleet import Fleet, Flight
+from gateway.fleet import Fleet
+from gateway.flight import Flight
 from gateway.ports import Observer
 from gateway.replay.engine import Job
 from gateway.replay.prediction import Predictor
 from gateway.replay.scene import Scene
-from gateway.replay.simulated import SimulatedClock
 from gateway.replay.sketch import Sketch
 from gateway.replay.trace import TraceRequest
-from gateway.stores.memory import MemoryShared
 from gateway.types import Attempt, Candidate, Context, LedgerEntry, Outcome, Status, Usage
 
 
@@ -30,14 +29,11 @@ class Sending:
 class GatewayReplica:
     """Decides as ``gateway.pipeline`` does, and is told of first tokens and ends as its backends would tell it."""
 
-    def __init__(
-        self, scene: Scene, *, clock: SimulatedClock, predictor: Predictor, observers: tuple[Observer, ...]
-    ) -> None:
+    def __init__(self, scene: Scene, fleet: Fleet, *, predictor: Predictor, observers: tuple[Observer, ...]) -> None:
         self._scene = scene
-        self._clock = clock
         self._predictor = predictor
         self._observers = observers
-        self._fleet = Fleet(clock=clock, shared=MemoryShared(clock))
+        self._fleet = fleet
         self.decide_us = Sketch()
 
     def send(self, traced: TraceRequest) -> Sending:

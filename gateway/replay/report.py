@@ -8,12 +8,13 @@ Told = dict[str, float | int | str | None]
 
 
 def keys_of(figures: Mapping[str, Figure], *, prefix: str = "") -> Told:
-    """``name``, ``name_low`` and ``name_high`` for each figure."""
+    """``name`` for each figure; ``name_low`` and ``name_high`` too, where it has an interval."""
     told: Told = {}
     for name, figure in figures.items():
         told[prefix + name] = figure.value
-        told[f"{prefix}{name}_low"] = figure.low
-        told[f"{prefix}{name}_high"] = figure.high
+        if figure.low is not None:
+            told[f"{prefix}{name}_low"] = figure.low
+            told[f"{prefix}{name}_high"] = figure.high
     return told
 
 
@@ -33,7 +34,11 @@ def table(columns: Mapping[str, Mapping[str, Figure]]) -> list[str]:
 
 
 def in_words(figure: Figure) -> str:
-    """The value and its interval."""
+    """The value and its interval; a dash where nothing is known."""
+    if figure.value is None:
+        return "-"
+    if figure.low is None or figure.high is None:
+        return _short(figure.value)
     return f"{_short(figure.value)} ({_short(figure.low)} to {_short(figure.high)})"
 
 

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from heapq import heappop
 from math import inf
 
+from gateway.fleet import Fleet
 from gateway.replay.engine import Engine, Event, Job, Mark
 from gateway.replay.engine_model import EngineModel
 from gateway.replay.gateway_replica import GatewayReplica, Sending
 from gateway.replay.prediction import Prediction, predictor
-from gateway.replay.scene import Stage
+from gateway.replay.scene import Scene, Stage
 from gateway.replay.simulated import SimulatedClock
 from gateway.replay.sketch import Sketch
 from gateway.replay.tally import Result, Tally
+from gateway.replay.telling import Telling
 from gateway.replay.trace import TraceRequest
+from gateway.stores.memory import MemoryShared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,7 @@ class Conditions:
         default_engine: the speeds of everyone else.
         cache_blocks: how many blocks each engine's prefix cache holds.
         gateways: how many replicas of the gateway there are; each request comes to one at random.
+        share_s: how long it takes until they know of each other's attempts; ``None`` where they never do.
         prediction: where the forecast comes from.
         objective: when an answer was good.
         warm_up: how many requests are served before counting begins.
@@ -51,6 +55,7 @@ class Conditions:
     default_engine: EngineModel = _DEFAULT_ENGINE
     cache_blocks: int = 5000
     gateways: int = 1
+    share_s: float | None = 0.05
     prediction: Prediction = "policy"
     objective: Objective = Objective()
     warm_up: int = 0
@@ -64,12 +69,12 @@ class Replay:
         self._conditions = conditions
         self._clock = SimulatedClock()
         self._rng = random.Random(conditions.seed)  # noqa: S311  # the same every time
-        self._gateways: list[GatewayReplica] = []
-        for number in range(conditions.gateways):
-            scene = stage.build()
-            forecaster, observers = predictor(conditions.prediction, scene, seed=conditions.seed + number)
-            self._gateways.append(GatewayReplica(scene, clock=self._clock, predictor=forecaster, observers=observers))
-            self._names = tuple(scene.backends)
+        self._telling = Telling(self._clock, delay_s=conditions.share_s or 0.0)
+        scenes = [stage.build() for _ in range(conditions.gateways)]
+        fleets = [self._fleet(number) for number in range(conditions.gateways)]
+        self._telling.connect(fleets if self._shares else ())
+        self._gateways = [self._gateway(*pair) for pair in enumerate(zip(scenes, fleets, strict=True))]
+        self._names = tuple(scenes[0].backends)
         self.engines = {
             name: Engine(conditions.engines.get(name, conditions.default_engine), cache_blocks=conditions.cache_blocks)
             for name in self._names
@@ -78,6 +83,20 @@ class Replay:
         self._events: list[Event] = []
         self._under_way: dict[int, tuple[GatewayReplica, Sending]] = {}
         self.tally = Tally(engines=len(self._names), warm_up=conditions.warm_up)
+
+    @property
+    def _shares(self) -> bool:
+        return self._conditions.gateways > 1 and self._conditions.share_s is not None
+
+    def _fleet(self, number: int) -> Fleet:
+        name = f"gateway-{number + 1}"
+        tell = self._telling.teller(name) if self._shares else None
+        return Fleet(clock=self._clock, shared=MemoryShared(self._clock), replica=name, tell=tell)
+
+    def _gateway(self, number: int, of: tuple[Scene, Fleet]) -> GatewayReplica:
+        scene, fleet = of
+        forecaster, observers = predictor(self._conditions.prediction, scene, seed=self._conditions.seed + number)
+        return GatewayReplica(scene, fleet, predictor=forecaster, observers=observers)
 
     @property
     def decide_us(self) -> Sketch:
@@ -110,19 +129,26 @@ class Replay:
 
     def _advance(self, until_s: float) -> None:
         """Lets engines work until ``until_s``, and tells the gateways what happened up to then, in its order."""
-        events = self._events
+        events, telling = self._events, self._telling
         for engine in self.engines.values():
             engine.advance(until_s, events)
-        while events and events[0][0] <= until_s:
-            now_s, mark, _, job = heappop(events)
+        while (now_s := min(events[0][0] if events else inf, telling.next_s)) <= until_s and now_s < inf:
             self._clock.set(now_s)
-            if mark is Mark.FIRST_TOKEN:
-                gateway, sending = self._under_way[job.index]
-                gateway.first_token(sending, now_s)
+            if telling.next_s <= now_s:
+                telling.deliver()
             else:
-                self._finished(job)
+                self._happened(heappop(events))
         if until_s < inf:
             self._clock.set(until_s)
+            telling.beat()
+
+    def _happened(self, event: Event) -> None:
+        now_s, mark, _, job = event
+        if mark is Mark.FINISHED:
+            self._finished(job)
+        else:
+            gateway, sending = self._under_way[job.index]
+            gateway.first_token(sending, now_s)
 
     def _finished(self, job: Job) -> None:
         gateway, sending = self._under_way.pop(job.index)
@@ -142,7 +168,7 @@ class Replay:
                 cached_tokens=job.cached_tokens,
                 output_tokens=job.output_tokens,
                 prefill_s=job.prefill_s,
-                cost_usd=float(cost_usd or 0),
+                cost_usd=None if cost_usd is None else float(cost_usd),
                 good=self._conditions.objective.met(ttft_s, tpot_s),
             )
         )

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
+from gateway.facts import BackendFacts
 from gateway.policy_file import PolicyFile, read_policy
-from gateway.ports import BackendFacts, Observer
+from gateway.ports import Observer
 from gateway.replay.simulated import SimulatedBackend
 from gateway.route import Route, Target
 from gateway.types import Operation

@@ -1,6 +1,7 @@
 """What stands in for the outside world in a replay: a clock that is set, and backends that are only facts."""
 
-from gateway.ports import BackendFacts, Sink, Surroundings
+from gateway.facts import BackendFacts
+from gateway.ports import Sink, Surroundings
 from gateway.types import Call, Finish
 
 

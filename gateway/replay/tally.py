@@ -27,7 +27,7 @@ class Result(Struct, frozen=True, kw_only=True):
     cached_tokens: int
     output_tokens: int
     prefill_s: float
-    cost_usd: float
+    cost_usd: float | None
     good: bool
 
 
@@ -45,13 +45,9 @@ class Window:
     output_tokens: int = 0
     good: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
     first_s: float = float("inf")
     last_s: float = float("-inf")
-
-    @property
-    def span_s(self) -> float:
-        """From the first arrival to the last."""
-        return max(self.last_s - self.first_s, 0.0)
 
     def add(self, result: Result) -> None:
         """Takes one request."""
@@ -63,7 +59,10 @@ class Window:
         self.cached_tokens += result.cached_tokens
         self.output_tokens += result.output_tokens
         self.good += result.good
-        self.cost_usd += result.cost_usd
+        if result.cost_usd is None:
+            self.unpriced += 1
+        else:
+            self.cost_usd += result.cost_usd
         self.prefill_s[result.engine] += result.prefill_s
         self.served_tokens[result.engine] += result.prompt_tokens + result.output_tokens
         self.first_s = min(self.first_s, result.arrived_s)
@@ -79,6 +78,7 @@ class Window:
         self.output_tokens += other.output_tokens
         self.good += other.good
         self.cost_usd += other.cost_usd
+        self.unpriced += other.unpriced
         self.prefill_s = [ours + theirs for ours, theirs in zip(self.prefill_s, other.prefill_s, strict=True)]
         self.served_tokens = [a + b for a, b in zip(self.served_tokens, other.served_tokens, strict=True)]
         self.first_s = min(self.first_s, other.first_s)
