@@ -27,13 +27,13 @@ class PromptEcho:
         self._characters = Characters()
         self._told_tokens = 0
 
-    def read(self, start: int, end: int, logits: Callable[[int], Logits]) -> Iterator[Echo]:
-        """The prompt's tokens from `start` to before `end` were decoded.
+    def read(self, end: int, logits: Callable[[int], Logits]) -> Iterator[Echo]:
+        """The prompt's tokens before `end` were decoded.
 
         Args:
-            start: Where the last call ended.
-            end: At most the prompt's length.
-            logits: The row of the token at a position from `start` on; asked only where `Prepared.scores_prompt`.
+            end: At most the prompt's length. Reading again what was told before tells nothing.
+            logits: The row of the token at a position, from the last call's end on; asked only where
+                `Prepared.scores_prompt`.
 
         Raises:
             BadNumerics: The logits hold NaN or plus infinity, or rule every token out.
