@@ -1,5 +1,6 @@
 """What is drafted for one choice: asks all sources, and chains the best guesses."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -42,6 +43,7 @@ class Link(NamedTuple):
         confidence: The chance that it is right if all before it are.
         chance: The chance that it and all before it are right.
         guesses: All guesses for this place.
+        standing: What the referee saw: see `REFEREE_WEIGHTS`.
     """
 
     token: int
@@ -49,6 +51,7 @@ class Link(NamedTuple):
     confidence: float
     chance: float
     guesses: Sequence[Guess]
+    standing: tuple[float, ...]
 
 
 @dataclass(slots=True)
@@ -129,18 +132,24 @@ class Draft:
         self._hits[source] += _HITS_RATE * (hit - self._hits[source])
 
     def propose(
-        self, forced: Sequence[int], most: int, heads: Mapping[str, ConfidenceHead], ends: frozenset[int]
+        self,
+        forced: Sequence[int],
+        most: int,
+        heads: Mapping[str, ConfidenceHead],
+        referees: Mapping[str, ConfidenceHead],
+        ends: frozenset[int],
     ) -> Sequence[Link]:
         """Chain the best guesses, until none is likely enough; also kept as `chain`.
 
         Args:
             forced: Tokens that are certain.
             most: At most so many in all; the first place is looked at in any case, for the heads to learn from.
-            heads: Each source's.
+            heads: Each source's, for all its guesses.
+            referees: Each source's, for those that were the best.
             ends: Tokens that end the text: never drafted, since nothing comes after them.
         """
         certain = takewhile(lambda token: token not in ends, forced[:most])
-        self.chain = chain = [Link(token, FORCED, 1.0, 1.0, ()) for token in certain]
+        self.chain = chain = [Link(token, FORCED, 1.0, 1.0, (), ()) for token in certain]
         if chain or not self.wanted.enabled:
             return chain
         sources = self._ask_sources()
@@ -150,8 +159,11 @@ class Draft:
             best = max(guesses, key=_confidence, default=None)
             if best is None or best.token in ends:
                 break
-            chance *= best.confidence
-            chain.append(Link(best.token, best.source, best.confidence, chance, guesses))
+            rival = max((guess.confidence for guess in guesses if guess.token != best.token), default=0.0)
+            standing = (1.0, math.log(best.confidence / (1 - best.confidence)), rival)
+            confidence = referees[best.source].confidence(standing)
+            chance *= confidence
+            chain.append(Link(best.token, best.source, confidence, chance, guesses, standing))
             if chance < _LEAST_CHANCE:
                 break
             for source in sources:
@@ -179,7 +191,7 @@ class Draft:
         after = self._table.after(before, last) if self._uses_table else NO_SUCCESSORS
         said = [(source, token) for source in sources if (token := source.token_at(position)) >= 0]
         if after.token >= 0:
-            said.append((_Source(MARKOV, Proposal((), (), 0, after.seen), self._hits[MARKOV]), after.token))
+            said.append((_Source(MARKOV, Proposal((), (), after.times, after.seen), self._hits[MARKOV]), after.token))
         tokens = [token for _, token in said]
         recycled = self._recycling.after(last)
         guesses = []

@@ -30,10 +30,11 @@ class Successors:
     Attributes:
         token: The likeliest; -1 where nothing is known.
         likely: Its probability.
-        seen: How often the two tokens were met.
+        times: How often it followed the two.
+        seen: How often the two were met.
     """
 
-    __slots__ = ("_one", "_one_seen", "_two", "likely", "seen", "token")
+    __slots__ = ("_one", "_one_seen", "_two", "likely", "seen", "times", "token")
 
     def __init__(self, two: _Counts, one: _Counts) -> None:
         self._two, self._one = two, one
@@ -43,6 +44,7 @@ class Successors:
             for token in candidates:
                 if (probability := self.probability(token)) > self.likely:
                     self.token, self.likely = token, probability
+        self.times = two.get(self.token, 0)
 
     def probability(self, token: int) -> float:
         """The smoothed share of the times that `token` followed."""

@@ -19,7 +19,7 @@ from embedded_engine.speculation.draft import (
     Link,
 )
 from embedded_engine.speculation.drafter import Drafter
-from embedded_engine.speculation.first_weights import FIRST_WEIGHTS
+from embedded_engine.speculation.first_weights import FIRST_WEIGHTS, REFEREE_WEIGHTS
 from embedded_engine.speculation.ledger import Ledger, SourceReport
 from embedded_engine.speculation.length import best_lengths
 from embedded_engine.speculation.markov import MarkovTables
@@ -55,6 +55,7 @@ class Speculator:
         self._outputs = PastOutputs()
         self._tables = MarkovTables(prior)
         self._heads = {source: ConfidenceHead(FIRST_WEIGHTS[source]) for source in DRAFTERS}
+        self._referees = {source: ConfidenceHead(REFEREE_WEIGHTS[source]) for source in DRAFTERS}
         self._ledger = Ledger()
 
     def begin(
@@ -104,7 +105,7 @@ class Speculator:
             other_rows: Rows of the step that belong to none of them, such as those of a prompt.
         """
         chains = [
-            draft.propose(certain, limit, self._heads, self._end_tokens)
+            draft.propose(certain, limit, self._heads, self._referees, self._end_tokens)
             for draft, certain, limit in zip(drafts, forced, most, strict=True)
         ]
         chances = [[link.chance for link in chain[:limit]] for chain, limit in zip(chains, most, strict=True)]
@@ -144,8 +145,9 @@ class Speculator:
         self._costs.measured(rows, seconds)
 
     def end(self, draft: Draft) -> None:
-        """The choice is over: its output may be drafted from."""
-        self._outputs.store(draft.scope, draft.output)
+        """The choice is over: its output may be drafted from, unless its request wanted nothing to do with drafts."""
+        if draft.wanted.enabled:
+            self._outputs.store(draft.scope, draft.output)
 
     def report(self) -> dict[str, SourceReport]:
         """What was drafted and accepted so far, by source."""
@@ -156,4 +158,6 @@ class Speculator:
             hit = guess.token == emitted
             label = probability if probability is not None and guess.token == link.token else float(hit)
             self._heads[guess.source].learn(guess.features, label)
+            if guess.token == link.token and guess.source == link.source:
+                self._referees[guess.source].learn(link.standing, label)
             draft.note_hit(guess.source, hit=hit)
