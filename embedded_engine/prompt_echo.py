@@ -40,7 +40,7 @@ class PromptEcho:
         """
         prompt, count = self._request.prompt, self._request.logprobs
         told = range(self._told_tokens, min(end + 1, len(prompt)))
-        self._told_tokens = told.stop
+        self._told_tokens = max(told.start, told.stop)
         entries: list[TokenLogprob] = []
         if count is not None:
             rows = [
