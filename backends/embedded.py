@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
+from backends._engine_account import Account
 from backends._engine_answer import answer_to, pour, translated
 from backends._engine_life import EngineLife, Terms
 from backends._engine_model import model_needs
@@ -19,7 +20,7 @@ from embedded_engine.settings import EngineSettings
 from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
 from gateway.facts import BackendFacts, ModelFacts, Needs
 from gateway.ports import Sink, Surroundings
-from gateway.types import MILLION, Call, Finish, Operation, Price, Usage
+from gateway.types import MILLION, Call, Finish, Operation, Price
 
 _SECONDS_PER_HOUR = 3600
 _LEAST_STALLED_AFTER_S = 1.0
@@ -35,8 +36,10 @@ class Embedded:
     gateway share it; ``slots`` and ``queue_limit`` are those of all of them together. It needs the extra
     ``headrace[engine]`` and a model: ``headrace model pull``. A model that is pulled later is found without a restart.
 
-    It understands messages of text, prompts as text or tokens, ``n``, ``max_tokens``, ``stop``, ``temperature``,
-    ``top_p``, ``top_k``, ``min_p`` and ``seed``, and refuses by name what it does not.
+    It understands messages of text, tools and their results, prompts as text or tokens, and the sampling fields of
+    OpenAI's API and vLLM's; ``docs/engine.md`` lists them. It refuses by name what it does not. Fields about reasoning
+    are for models whose chat template thinks; others refuse them, too, unless the route may drop them
+    (``filter: [{use: capable, may_drop: [reasoning_effort]}]``).
 
     Example::
 
@@ -133,7 +136,7 @@ class Embedded:
         model = ModelFacts(
             context_tokens=ready.context_tokens if ready else self.context_tokens or None,
             capabilities=CAPABILITIES,
-            carries=CARRIES,
+            carries=CARRIES[ready is None or ready.thinks],
             price=self._price(ready),
         )
         chats = ready is None or ready.has_chat_template
@@ -145,7 +148,7 @@ class Embedded:
             back_in_s=self._life.back_in_s,
             prefill_tokens_per_s=ready.self_test.prefill_tokens_per_s if ready else None,
             seconds_per_token=ready.self_test.decode_s_per_token if ready else None,
-            keeps_prefixes=False,
+            keeps_prefixes=ready is not None and ready.keeps_prefixes,
         )
 
     async def close(self) -> None:
@@ -190,13 +193,10 @@ class Embedded:
         requests = generations(call.request)
         for request in requests[1:]:
             await engine.check(request)  # what cannot be served must be known before the first prompt is answered
-        answer = answer_to(call, life.world.clock.unix_s())
-        prompt_tokens = output_tokens = 0
+        answer, account = answer_to(call, life.world.clock.unix_s()), Account(unfinished_choices=n * len(requests))
         for number, request in enumerate(requests):
             choices = range(number * n, (number + 1) * n)
             async with aclosing(engine.generate(request)) as events:
-                usage = await pour(events, answer, sink, choices, streamed=call.request.stream)
-            prompt_tokens += usage.prompt_tokens
-            output_tokens += usage.output_tokens
-        await sink.push(answer.end(Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens)))
+                await pour(events, answer, sink, choices, account)
+        await sink.push(answer.end(account))
         return await sink.end()

@@ -20,7 +20,8 @@ def test_what_it_is_before_it_is_started() -> None:
     assert (3, "the engine is not started", frozenset(Operation)) == (facts.concurrency, facts.down, facts.operations)
     assert 512 == model.context_tokens
     assert model.carries is not None
-    assert "tools" not in (model.capabilities or ())
+    assert {"tools", "json_schema", "logprobs"} <= (model.capabilities or frozenset())
+    assert "vision" not in (model.capabilities or ())
 
 
 def test_it_costs_nothing_unless_somebody_says_so() -> None:
