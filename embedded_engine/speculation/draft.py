@@ -30,6 +30,7 @@ FORCED = "forced"
 _LEAST_CHANCE = 0.08
 """No draft goes on below: a row always costs more than it would bring."""
 
+_LEAST_CONFIDENCE = 1e-6
 _MOST_STRAYED = 3.0
 _HITS_RATE = 0.2
 
@@ -156,19 +157,16 @@ class Draft:
         before, last, chance = self._before, self._last, 1.0
         for position in range(max(1, min(most, self.wanted.n_max))):
             guesses = self._guesses(position, before, last, sources, heads)
-            best = max(guesses, key=_confidence, default=None)
-            if best is None or best.token in ends:
+            link = _best_link(guesses, chance, referees)
+            if link is None or link.token in ends:
                 break
-            rival = max((guess.confidence for guess in guesses if guess.token != best.token), default=0.0)
-            standing = (1.0, math.log(best.confidence / (1 - best.confidence)), rival)
-            confidence = referees[best.source].confidence(standing)
-            chance *= confidence
-            chain.append(Link(best.token, best.source, confidence, chance, guesses, standing))
+            chain.append(link)
+            chance = link.chance
             if chance < _LEAST_CHANCE:
                 break
             for source in sources:
-                source.strayed += source.token_at(position) != best.token
-            before, last = last, best.token
+                source.strayed += source.token_at(position) != link.token
+            before, last = last, link.token
         return chain
 
     def _ask_sources(self) -> list["_Source"]:
@@ -233,6 +231,17 @@ class _Source:
     def token_at(self, position: int) -> int:
         """What it says; -1 where it has nothing more to say."""
         return self.tokens[position] if position < len(self.tokens) else -1
+
+
+def _best_link(guesses: Sequence[Guess], chance: float, referees: Mapping[str, ConfidenceHead]) -> Link | None:
+    """The surest guess, where there is one; `chance`: that all before it are right."""
+    best = max(guesses, key=_confidence, default=None)
+    if best is None:
+        return None
+    rival = max((guess.confidence for guess in guesses if guess.token != best.token), default=0.0)
+    standing = (1.0, math.log(max(best.confidence, _LEAST_CONFIDENCE) / (1 - best.confidence)), rival)
+    confidence = referees[best.source].confidence(standing)
+    return Link(best.token, best.source, confidence, chance * confidence, guesses, standing)
 
 
 def _confidence(guess: Guess) -> float:
