@@ -14,8 +14,7 @@ from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.entry_sink import EntrySink
 from gateway.errors import ConfigurationError
-from gateway.fleet import Fleet
-from gateway.label_names import LabelNames
+from gateway.label_names import label_names
 from gateway.ledger import EntryLedger
 from gateway.live_gauges import BackendState, Live
 from gateway.metrics import Metrics
@@ -23,10 +22,10 @@ from gateway.pipeline import Pipeline, Rules
 from gateway.policy_file import PolicyFile, read_policy
 from gateway.ports import Backend, Clock, Surroundings
 from gateway.settings import Settings
+from gateway.shared_state import open_shared_state
 from gateway.sibling_metrics import SiblingMetrics
 from gateway.sink import AnswerBounds
 from gateway.site import Front, Outlook, Readiness, build_site
-from gateway.stores.memory import MemoryShared
 from gateway.stores.sql import SqlLedger
 from gateway.telemetry import open_spans, read_sampling
 from gateway.transport.client import open_connections
@@ -64,9 +63,10 @@ class Gateway:
         policy = read_policy(self._policy_path)
         world = build_world(policy, file=str(self._policy_path))
         self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
-        self._fleet = Fleet(clock=self._clock, shared=MemoryShared(self._clock))
+        self._shared = open_shared_state(settings, self._clock)
+        self._fleet = self._shared.fleet
         self._rows = _open_rows(settings)
-        self._metrics = Metrics(_label_names(world), self._live())
+        self._metrics = Metrics(label_names(world), self._live())
         self._siblings = self._meet_siblings(assignment)
         spans = open_spans(settings.otel_variables())
         lines = AccessLog() if settings.access_log else None
@@ -105,6 +105,7 @@ class Gateway:
         facts = {name: backend.facts() for name, backend in self.world.backends.items()}
         reasons = {name: known.down or self._fleet.cooling(name, known) or "up" for name, known in facts.items()}
         anything_up = any(known.down is None for known in facts.values())
+        reasons |= self._shared.trouble()
         return Readiness(ready=anything_up and not self.pipeline.draining, reasons=reasons)
 
     async def start(self) -> None:
@@ -112,6 +113,7 @@ class Gateway:
         if self._rows is not None:
             self._rows.start()
         self._ledger.start()
+        self._shared.start()
         if self._siblings is not None:
             self._siblings.start()
         for name, backend in self.world.backends.items():
@@ -143,6 +145,7 @@ class Gateway:
                     await backend.close()
         finally:
             await self._ledger.close()
+            await self._shared.close()
             if self._siblings is not None:
                 await self._siblings.close()
 
@@ -175,7 +178,7 @@ class Gateway:
             return
         self.pipeline.rules = self._rules(new)
         self._ledger.observe_with(new.observers())
-        self._metrics.rename(_label_names(new))
+        self._metrics.rename(label_names(new))
         in_use = {id(backend) for backend in new.backends.values()}
         gone = {name: backend for name, backend in old.backends.items() if id(backend) not in in_use}
         self._retire(gone)
@@ -262,6 +265,8 @@ class Gateway:
                 "rows": self._rows.dropped if self._rows else 0,
             },
             observer_failures=lambda: self._ledger.observer_failures,
+            shared_lost=self._shared.lost,
+            shared_dropped=self._shared.dropped,
         )
 
     def _retire(self, backends: Mapping[str, Backend]) -> None:
@@ -286,11 +291,4 @@ def _open_rows(settings: Settings) -> SqlLedger | None:
         settings.state_dir / LEDGER_FILE,
         capacity=settings.ledger_rows_waiting,
         keep_s=settings.ledger_days * _SECONDS_PER_DAY,
-    )
-
-
-def _label_names(world: World) -> LabelNames:
-    return LabelNames(
-        routes=frozenset(route.name for route in world.routes),
-        models={name: frozenset(backend.facts().models) for name, backend in world.backends.items()},
     )

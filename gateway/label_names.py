@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.world import World
+
 OTHER = "other"
 NONE = "none"
 
@@ -30,3 +32,11 @@ class LabelNames:
     def model(self, backend: str, name: str) -> str:
         """The label of a backend's model."""
         return name if name in self.models.get(backend, ()) else OTHER
+
+
+def label_names(world: World) -> LabelNames:
+    """The names of a policy file that has come to life."""
+    return LabelNames(
+        routes=frozenset(route.name for route in world.routes),
+        models={name: frozenset(backend.facts().models) for name, backend in world.backends.items()},
+    )

@@ -23,11 +23,16 @@ def _none() -> int:
     return 0
 
 
+def _nobody() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
     """Where the present numbers come from; each is called once a scrape, on the event loop, and must not wait.
 
     ``dropped`` and ``observer_failures`` only ever grow; ``dropped`` counts ledger rows by the sink that lost them.
+    ``shared_lost`` is ``None`` where there are no other replicas.
     """
 
     in_flight: Callable[[], int] = _none
@@ -35,6 +40,8 @@ class Live:
     backends: Callable[[], Iterable[BackendState]] = tuple
     dropped: Callable[[], Mapping[str, int]] = field(default=dict)
     observer_failures: Callable[[], int] = _none
+    shared_lost: Callable[[], bool | None] = _nobody
+    shared_dropped: Callable[[], int] = _none
 
 
 class LiveCollector(Collector):
@@ -59,10 +66,19 @@ class LiveCollector(Collector):
         yield CounterMetricFamily(
             "headrace_observer_failures", "Times a learning plugin raised.", value=live.observer_failures()
         )
+        yield from self._shared()
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: registering must not ask anybody for numbers yet."""
         return iter(())
+
+    def _shared(self) -> Iterator[Metric]:
+        lost = self._live.shared_lost()
+        if lost is not None:
+            yield GaugeMetricFamily("headrace_shared_up", "1 where the other replicas can be reached.", float(not lost))
+            yield CounterMetricFamily(
+                "headrace_shared_dropped", "Events that the other replicas were not told.", self._live.shared_dropped()
+            )
 
     def _backends(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("headrace_backend_up", "1 where the backend takes requests.", labels=["backend"])

@@ -10,7 +10,7 @@ its attempts meanwhile is dropped, for it would be stale; when the store is back
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -20,9 +20,9 @@ from gateway.fleet_events import HEARTBEAT_S, Alive, Dispatched, FirstToken, Fle
 from gateway.ports import Clock
 from gateway.seldom import Seldom
 from gateway.stores.memory import MemoryShared
-from gateway.stores.redis import Entry, StoredFact, StoreLost
+from gateway.stores.replica_store import ReplicaStore, StoredFact, StoreLost
 
-__all__ = ["ReplicaStore", "Replicas"]
+__all__ = ["Picture", "Replicas"]
 
 SHARE_S = 0.02
 """How long events gather before they go out: the others know within twice that, and the network's time."""
@@ -39,23 +39,15 @@ _AGAIN_S = 0.05
 _log = logging.getLogger(__name__)
 
 
-class ReplicaStore(Protocol):
-    """The store, as far as it is used here: see ``gateway.stores.redis``."""
+class Picture(Protocol):
+    """What is made of it all here: ``gateway.fleet.Fleet``."""
 
-    async def write(self, payload: bytes, facts: Sequence[StoredFact]) -> int:
-        """Keeps facts, appends a batch; the store's milliseconds."""
+    def hear(self, event: FleetEvent) -> None:
+        """Takes what another replica tells of its attempts."""
         ...
 
-    async def news(self, after: str, *, wait_s: float) -> list[Entry]:
-        """The batches after that one."""
-        ...
-
-    async def facts(self) -> list[StoredFact]:
-        """All facts."""
-        ...
-
-    async def close(self) -> None:
-        """Gives everything back."""
+    def under_way(self) -> Iterable[FleetEvent]:
+        """The attempts in flight here, to be told whenever the store is there (again)."""
         ...
 
 
@@ -80,24 +72,13 @@ class Replicas:
         name: this replica's; no other's.
         store: what they share.
         clock: the time.
-        hear: takes what others tell of their attempts, on the event loop.
-        under_way: what to tell whenever the store is there (again): the attempts in flight here.
     """
 
-    def __init__(
-        self,
-        name: str,
-        store: ReplicaStore,
-        *,
-        clock: Clock,
-        hear: Callable[[FleetEvent], None],
-        under_way: Callable[[], Iterable[FleetEvent]],
-    ) -> None:
+    def __init__(self, name: str, store: ReplicaStore, *, clock: Clock) -> None:
         self._name = name
         self._store = store
         self._clock = clock
-        self._hear = hear
-        self._under_way = under_way
+        self._picture: Picture | None = None
         self._known = MemoryShared(clock)
         self._outbox: deque[FleetEvent] = deque()
         self._facts: dict[str, tuple[str, float]] = {}
@@ -144,8 +125,9 @@ class Replicas:
 
     # ---- life
 
-    def start(self) -> None:
-        """Looks for the store; returns at once."""
+    def start(self, picture: Picture) -> None:
+        """Looks for the store; returns at once. What others tell goes into ``picture``, on the event loop."""
+        self._picture = picture
         self._tasks = [
             asyncio.create_task(self._keep_on(self._listen, _HEARING), name="headrace-replicas-hear"),
             asyncio.create_task(self._keep_on(self._write_on, _TELLING), name="headrace-replicas-tell"),
@@ -189,7 +171,7 @@ class Replicas:
     async def _write_on(self) -> None:
         """Says how things stand, then what comes, until the store is lost."""
         self.dropped += len(self._outbox)
-        self._outbox = deque(self._under_way())
+        self._outbox = deque(self._picture.under_way() if self._picture else ())
         await self._write()
         self._found(_TELLING)
         while True:
@@ -245,14 +227,14 @@ class Replicas:
             self._complain("what another replica wrote could not be read: %s", error)
             return
         for event in events:
-            if event.replica == self._name:
+            if event.replica == self._name or self._picture is None:
                 continue
             if isinstance(event, Fact):
                 self._known.put(event.key, event.value, event.ttl_s - age_s)
             elif isinstance(event, Dispatched | FirstToken) and age_s:
-                self._hear(msgspec.structs.replace(event, age_s=event.age_s + age_s))
+                self._picture.hear(msgspec.structs.replace(event, age_s=event.age_s + age_s))
             else:
-                self._hear(event)
+                self._picture.hear(event)
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gateway.errors import ConfigurationError
@@ -45,6 +45,16 @@ class Settings(BaseSettings):
     ledger_days: Annotated[int, Field(ge=1)] = 90
     """How long rows stay in the ledger."""
     ledger_rows_waiting: Annotated[int, Field(ge=1)] = 50_000
+
+    redis_url: SecretStr | None = None
+    """Where the replicas of this gateway meet; without it each stands alone. See ``stores/redis_address.py``."""
+    redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = "headrace"
+    """The first part of every key, so that several gateways can use one server."""
+    redis_timeout_s: Annotated[float, Field(gt=0, le=60)] = 0.5
+    """How long one step may take before the server counts as lost."""
+    redis_ca_file: str = ""
+    redis_client_certificate: str = ""
+    redis_client_key: str = ""
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * MiB
     """Of a request body after decoding."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha1
-from typing import Any, NamedTuple
+from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
@@ -19,8 +19,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
 from gateway.stores.redis_address import RedisAddress
+from gateway.stores.replica_store import Entry, StoredFact, StoreLost
 
-__all__ = ["Entry", "RedisStore", "StoreLost", "StoredFact", "TlsFiles"]
+__all__ = ["RedisStore", "TlsFiles"]
 
 STREAM_ENTRIES = 20_000
 """About so many batches stay in the stream: what a replica that joins can catch up on."""
@@ -64,31 +65,6 @@ return {now, redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'WITHSCORES')}
 """
 
 
-class StoreLost(Exception):
-    """The store did not answer, or not in time. Says nothing about whether it did what it was asked."""
-
-
-class Entry(NamedTuple):
-    """One batch in the stream; ``number`` begins with the server's milliseconds at which it came."""
-
-    number: str
-    payload: bytes
-
-    @property
-    def came_ms(self) -> int:
-        """When it came, on the server's clock."""
-        return int(self.number.partition("-")[0])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFact:
-    """A small fact that ends by itself, ``ends_in_ms`` from now; it has ended already where that is not positive."""
-
-    key: str
-    value: bytes
-    ends_in_ms: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
     """What a TLS connection needs beyond the usual: files, or empty. ``ca`` has the certificates to trust."""
@@ -111,9 +87,8 @@ class RedisStore:
     """
 
     def __init__(self, address: RedisAddress, *, prefix: str, timeout_s: float, tls: TlsFiles | None = None) -> None:
-        self._stream = f"{{{prefix}}}:events"
-        self._ends = f"{{{prefix}}}:facts"
-        self._fact = f"{{{prefix}}}:fact:"
+        self._prefix = prefix
+        self._stream, self._ends, self._fact = self.key("events"), self.key("facts"), self.key("fact:")
         self._address = address
         self._timeout_s = timeout_s
         self._tls = _tls(tls or TlsFiles()) if address.tls else {}
@@ -134,8 +109,7 @@ class RedisStore:
         told: list[bytes | str | int] = [payload, STREAM_ENTRIES, FACTS]
         for fact in facts:
             told += (fact.key, fact.value, fact.ends_in_ms)
-        async with _answered():
-            return int(await self._run(_WRITE, keys, told))
+        return int(await self.run(_WRITE, keys, told))
 
     async def news(self, after: str, *, wait_s: float) -> list[Entry]:
         """What was appended after the entry ``after`` (``0`` is before all), waiting up to ``wait_s`` for the first.
@@ -161,7 +135,7 @@ class RedisStore:
         found: list[StoredFact] = []
         async with _answered():
             for first in range(0, FACTS, _PAGE):
-                now_ms, flat = await self._run(_ENDS, [self._ends], [first, first + _PAGE - 1])
+                now_ms, flat = await self.run(_ENDS, [self._ends], [first, first + _PAGE - 1])
                 names = [name.decode() for name in flat[::2]]
                 if not names:
                     break
@@ -173,19 +147,29 @@ class RedisStore:
                 ]
         return found
 
+    def key(self, name: str) -> str:
+        """The key of that name: in the same slot as all others, and out of the way of other gateways."""
+        return f"{{{self._prefix}}}:{name}"
+
+    async def run(self, script: str, keys: Sequence[str], told: Sequence[bytes | str | int]) -> Any:
+        """Runs a script, which the server reads once.
+
+        Raises:
+            StoreLost: it may or may not have run.
+        """
+        digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
+        async with _answered():
+            try:
+                return await self._writer.evalsha(digest, len(keys), *keys, *told)
+            except NoScriptError:  # a server that was started anew, or has taken over
+                return await self._writer.eval(script, len(keys), *keys, *told)
+
     async def close(self) -> None:
         """Gives all connections back; idempotent."""
         self._readers.clear()
         opened, self._opened = self._opened, []
         for client in opened:
             await client.aclose()
-
-    async def _run(self, script: str, keys: Sequence[str], told: Sequence[bytes | str | int]) -> Any:
-        digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
-        try:
-            return await self._writer.evalsha(digest, len(keys), *keys, *told)
-        except NoScriptError:  # a server that was started anew, or has taken over
-            return await self._writer.eval(script, len(keys), *keys, *told)
 
     def _client(self, timeout_s: float) -> Any:
         address = self._address

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gateway.stores.redis import RedisStore, StoredFact, StoreLost
+from gateway.stores.redis import RedisStore
 from gateway.stores.redis_address import read_redis_address
+from gateway.stores.replica_store import StoredFact, StoreLost
 from tests.redis_servers import RedisServer
 
 

@@ -21,9 +21,15 @@ class Listener:
         self.heard: list[FleetEvent] = []
         self.mine: list[FleetEvent] = []
         store = RedisStore(read_redis_address(url), prefix="test", timeout_s=0.5)
-        self.line = Replicas(
-            name, store, clock=SystemClock(), hear=self.heard.append, under_way=lambda: tuple(self.mine)
-        )
+        self.line = Replicas(name, store, clock=SystemClock())
+
+    def hear(self, event: FleetEvent) -> None:
+        """See ``Picture``."""
+        self.heard.append(event)
+
+    def under_way(self) -> tuple[FleetEvent, ...]:
+        """See ``Picture``."""
+        return tuple(self.mine)
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Waits for what another task or process brings about."""
@@ -39,7 +45,7 @@ class Listener:
 @asynccontextmanager
 async def _listening(name: str, url: str) -> AsyncIterator[Listener]:
     listener = Listener(name, url)
-    listener.line.start()
+    listener.line.start(listener)
     try:
         await listener.connected()
         yield listener
@@ -154,7 +160,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over(redis_server: Redi
 async def test_a_store_that_was_never_there_stops_nobody() -> None:
     """It starts, puts, gets and closes without one."""
     listener = Listener("a", "redis://127.0.0.1:1")
-    listener.line.start()
+    listener.line.start(listener)
     listener.line.put("k", "v", 60.0)
     listener.line.tell(Landed(replica="a", flight=1))
     assert "v" == (listener.line.get("k") or ("", 0))[0]

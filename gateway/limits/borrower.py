@@ -1,0 +1,143 @@
+"""Reserves on limits that all replicas share, out of what this one has borrowed of them.
+
+The usual reservation finds enough in the local book and waits for nobody. Where it does not, one exchange with the
+lender serves all that wait then. Once a second the lender is told how things stand, and what is not needed goes back.
+
+While the lender is lost, this replica goes on with what it has borrowed; of a window that begins meanwhile it takes its
+part, the limit divided by the replicas that there were. So the overshoot is at most what was borrowed at the loss.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from gateway.limits.allowance import Allowance
+from gateway.limits.book import Book, Shortage
+from gateway.limits.lender import Lender, LenderLost, Need
+from gateway.limits.limit import Claim, Limit, Measure
+from gateway.ports import Clock
+from gateway.seldom import Seldom
+
+HEARTBEAT_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Borrower:
+    """See the module. ``replica`` is this one's name; no other's, and not that of one that has died."""
+
+    def __init__(self, lender: Lender, *, replica: str, clock: Clock) -> None:
+        self.book = Book()
+        self.lost = False
+        self.expired = 0
+        self._lender = lender
+        self._replica = replica
+        self._clock = clock
+        self._replicas = 1
+        self._waiting: dict[Allowance, int] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._exchanging = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+        self._complain = Seldom(_log)
+
+    async def reserve(
+        self, reservation: str, claim: Claim, limits: Sequence[Limit], *, lasts_s: float
+    ) -> Sequence[Shortage]:
+        """Holds the claim on all limits or on none, for ``lasts_s`` at most.
+
+        Returns:
+            What is missing; empty where it is held now.
+        """
+        short = self._reserve(reservation, claim, limits, lasts_s)
+        if not short:
+            return ()
+        await self._borrow(claim, short)
+        return self._reserve(reservation, claim, limits, lasts_s)
+
+    def start(self) -> None:
+        """Begins to tell the lender, once a second."""
+        self._beating = asyncio.create_task(self._beat(), name="headrace-limits")
+
+    async def close(self) -> None:
+        """Gives back what was borrowed and not used, where the lender can be reached; idempotent."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait([self._beating])
+            self._beating = None
+            await self._tell([(allowance, 0, 0) for allowance in self.book.allowances()])
+        await self._lender.close()
+
+    def _reserve(self, reservation: str, claim: Claim, limits: Iterable[Limit], lasts_s: float) -> Sequence[Shortage]:
+        now_s, unix_s = self._clock.now_s(), self._clock.unix_s()
+        return self.book.reserve(reservation, claim, limits, unix_s=unix_s, ends_s=now_s + lasts_s)
+
+    # ---- borrowing
+
+    async def _borrow(self, claim: Claim, short: Sequence[Shortage]) -> None:
+        """Asks for what is missing, together with all who ask meanwhile; returns when the answer is booked."""
+        for allowance, _ in short:
+            self._waiting[allowance] = self._waiting.get(allowance, 0) + claim.of(allowance.limit.measure)
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="headrace-borrow")
+        await asyncio.shield(self._asking)  # others wait for it, too, when this one hangs up
+
+    async def _ask(self) -> None:
+        async with self._exchanging:
+            self._asking = None  # whoever comes from now on needs another one
+            waiting, self._waiting = self._waiting, {}
+            await self._exchange([(one, one.missing(amount), _wish(one)) for one, amount in waiting.items()])
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(HEARTBEAT_S)
+            self.expired += self.book.expire(self._clock.now_s())
+            await self._tell([(one, 0, _wish(one)) for one in self.book.allowances()])
+
+    async def _tell(self, needs: Sequence[tuple[Allowance, int, int]]) -> None:
+        if needs:
+            async with self._exchanging:
+                await self._exchange(needs)
+
+    async def _exchange(self, needs: Sequence[tuple[Allowance, int, int]]) -> None:
+        """Tells how each allowance stands, with what it needs and what it wishes more, and books what is granted."""
+        told = [self._need(allowance, need, wish) for allowance, need, wish in needs]
+        try:
+            grants = await self._lender.exchange(self._replica, told)
+        except LenderLost as error:
+            self.lost = True
+            self._complain("the limits' accounts cannot be reached (%s); this replica goes on with what it has", error)
+            for allowance, _, _ in needs:
+                self._go_on_alone(allowance)
+            return
+        self.lost = False
+        for (allowance, _, _), granted, said in zip(needs, grants, told, strict=True):
+            self._replicas = granted.replicas
+            allowance.granted += granted.more
+            allowance.others = granted.others
+            allowance.told_spent = said.spent
+            allowance.known = True
+
+    def _need(self, allowance: Allowance, need: int, wish: int) -> Need:
+        """Gives up, here and now, what it neither holds nor wishes: the lender may give it to another at once."""
+        kept = allowance.granted = max(min(allowance.granted, allowance.taken + need + wish), allowance.taken)
+        return Need(
+            account=f"{allowance.limit.name}@{allowance.window.start_unix_s}",
+            end_unix_s=allowance.window.end_unix_s,
+            amount=allowance.limit.amount,
+            spent=allowance.spent,
+            taken=allowance.taken,
+            kept=kept,
+            need=need,
+            wish=max(allowance.taken + wish - kept, 0),
+        )
+
+    def _go_on_alone(self, allowance: Allowance) -> None:
+        if not allowance.known:
+            allowance.granted = max(allowance.granted, allowance.limit.amount // self._replicas)
+
+
+def _wish(allowance: Allowance) -> int:
+    """Twice what was used since the last exchange, and what is held; of what is only held, that alone."""
+    if allowance.limit.measure is Measure.CONCURRENT:
+        return allowance.held
+    return 2 * (allowance.spent - allowance.told_spent) + allowance.held

@@ -1,0 +1,71 @@
+"""What this process shares with the gateway's other replicas, opened as the operator's settings say.
+
+Without ``HEADRACE_REDIS_URL`` it stands alone: the same fleet, the same port, in this process' memory.
+"""
+
+import secrets
+from dataclasses import dataclass
+
+from gateway.fleet import Fleet
+from gateway.ports import Clock
+from gateway.replicas import Replicas
+from gateway.settings import Settings
+from gateway.stores.memory import MemoryShared
+from gateway.stores.redis_address import read_redis_address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedState:
+    """The fleet, and the line to the other replicas: ``None`` where there are none."""
+
+    fleet: Fleet
+    replicas: Replicas | None = None
+
+    def start(self) -> None:
+        """Looks for the others; returns at once."""
+        if self.replicas is not None:
+            self.replicas.start(self.fleet)
+
+    async def close(self) -> None:
+        """Tells the others that this one leaves; idempotent."""
+        if self.replicas is not None:
+            await self.replicas.close()
+
+    def trouble(self) -> dict[str, str]:
+        """What people should know of it, for readiness: it serves on, with what it knows itself."""
+        if self.replicas is None:
+            return {}
+        lost_for_s = self.replicas.lost_for_s
+        return {"shared state": "up" if lost_for_s is None else f"lost for {lost_for_s:.0f} s, each replica is alone"}
+
+    def lost(self) -> bool | None:
+        """Whether the others cannot be reached; ``None`` where there are none."""
+        return None if self.replicas is None else self.replicas.lost_for_s is not None
+
+    def dropped(self) -> int:
+        """What the others were not told, in all."""
+        return 0 if self.replicas is None else self.replicas.dropped
+
+
+def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
+    """A fleet that hears the others, where there are others. Nothing is connected yet.
+
+    Raises:
+        ConfigurationError: the address is none.
+    """
+    if settings.redis_url is None:
+        return SharedState(fleet=Fleet(clock=clock, shared=MemoryShared(clock)))
+    from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
+
+    name = secrets.token_hex(6)
+    store = RedisStore(
+        read_redis_address(settings.redis_url.get_secret_value()),
+        prefix=settings.redis_prefix,
+        timeout_s=settings.redis_timeout_s,
+        tls=TlsFiles(
+            ca=settings.redis_ca_file, certificate=settings.redis_client_certificate, key=settings.redis_client_key
+        ),
+    )
+    replicas = Replicas(name, store, clock=clock)
+    fleet = Fleet(clock=clock, shared=replicas, replica=name, tell=replicas.tell)
+    return SharedState(fleet=fleet, replicas=replicas)

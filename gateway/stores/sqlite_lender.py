@@ -1,0 +1,78 @@
+"""The accounts of limits in a file, for the workers of one machine. They outlive a restart, and a ``kill -9``."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant
+from gateway.ports import Clock
+
+_BUSY_S = 1.0
+_KEEP_S = 86_400
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS lines (
+    account TEXT NOT NULL, replica TEXT NOT NULL, granted INTEGER NOT NULL, spent INTEGER NOT NULL,
+    taken INTEGER NOT NULL, alive_until_s REAL NOT NULL, end_unix_s INTEGER NOT NULL, PRIMARY KEY (account, replica)
+) WITHOUT ROWID
+"""
+_OTHERS = "SELECT granted, spent, taken, alive_until_s > ? FROM lines WHERE account = ? AND replica <> ?"
+_WRITE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?)"
+_OVER = "DELETE FROM lines WHERE end_unix_s < ?"
+
+
+class SqliteLender:
+    """The ``Lender`` port on a file that all workers open. Each exchange is one transaction, in a thread.
+
+    The wall clock says who lives, since workers and restarts share no other.
+    """
+
+    def __init__(self, file: Path, *, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+        self._connection: sqlite3.Connection | None = None
+        self._tidied_unix_s = 0.0
+
+    async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        """See ``Lender``."""
+        return await asyncio.to_thread(self._exchange, replica, needs)
+
+    async def close(self) -> None:
+        """See ``Lender``."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        try:
+            connection = self._connection = self._connection or self._open()
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                self._tidy(connection)
+                return [self._one(connection, replica, need) for need in needs]
+        except sqlite3.Error as error:
+            raise LenderLost(str(error)) from error
+
+    def _one(self, connection: sqlite3.Connection, replica: str, need: Need) -> Grant:
+        now_s = self._clock.unix_s()
+        with closing(connection.execute(_OTHERS, (now_s, need.account, replica))) as rows:
+            granted = grant(need, [Line(*row) for row in rows])
+        line = (need.account, replica, need.kept + granted.more, need.spent, need.taken, now_s + LEASE_S)
+        connection.execute(_WRITE, (*line, need.end_unix_s))
+        return granted
+
+    def _tidy(self, connection: sqlite3.Connection) -> None:
+        now_s = self._clock.unix_s()
+        if now_s - self._tidied_unix_s >= _KEEP_S:
+            self._tidied_unix_s = now_s
+            connection.execute(_OVER, (int(now_s) - _KEEP_S,))
+
+    def _open(self) -> sqlite3.Connection:
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        connection = sqlite3.connect(self._file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(_TABLE)
+        return connection

@@ -1,0 +1,177 @@
+"""Reservations out of what was borrowed, over a file that several replicas share."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gateway.limits.borrower import Borrower
+from gateway.limits.calendar import read_period
+from gateway.limits.lender import Grant, LenderLost, Need
+from gateway.limits.limit import Claim, Limit, Measure
+from gateway.stores.sqlite_lender import SqliteLender
+
+UTC = ZoneInfo("UTC")
+
+
+def _limit(measure: Measure, amount: int, per: str | None = "day", scope: str = "tenant:acme") -> Limit:
+    period = read_period(per) if per is not None else None
+    return Limit(scope=scope, measure=measure, amount=amount, period=period, zone=UTC)
+
+
+@pytest.fixture
+async def replica(tmp_path: Path, hand_clock: Any) -> AsyncIterator[Callable[[str], Borrower]]:
+    """Makes replicas that share the accounts of one file."""
+    made: list[Borrower] = []
+
+    def make(name: str) -> Borrower:
+        borrower = Borrower(SqliteLender(tmp_path / "limits.sqlite3", clock=hand_clock), replica=name, clock=hand_clock)
+        made.append(borrower)
+        return borrower
+
+    yield make
+    for borrower in made:
+        await borrower.close()
+
+
+async def _take(borrower: Borrower, name: str, limit: Limit, amount: int = 1) -> bool:
+    claim = Claim(**{limit.measure.value: amount})
+    return not await borrower.reserve(name, claim, [limit], lasts_s=60)
+
+
+async def test_ten_calls_are_ten_calls_however_many_ask_at_once(replica: Any) -> None:
+    """A hundred at once, over two replicas: exactly ten are let in."""
+    limit = _limit(Measure.REQUESTS, 10)
+    a, b = replica("a"), replica("b")
+    asked = [_take(a if i % 3 else b, f"r{i}", limit) for i in range(100)]
+    assert 10 == sum(await asyncio.gather(*asked))
+
+
+async def test_a_reservation_is_settled_once_at_what_was_used(replica: Any) -> None:
+    """What was reserved and not used is free again; a second settlement changes nothing."""
+    limit = _limit(Measure.OUTPUT_TOKENS, 1000)
+    a = replica("a")
+    assert await _take(a, "one", limit, 900)
+    assert not await _take(a, "two", limit, 200)
+    a.book.settle("one", Claim(output_tokens=300))
+    a.book.settle("one", Claim(output_tokens=300))
+    assert await _take(a, "two", limit, 700)
+    assert not await _take(a, "three", limit, 1)
+
+
+async def test_what_was_abandoned_costs_nothing(replica: Any) -> None:
+    """A failed attempt gives everything back."""
+    limit = _limit(Measure.USD, 1000)
+    a = replica("a")
+    for round_ in range(50):
+        assert not await a.reserve(f"r{round_}", Claim(nano_usd=1000), [limit], lasts_s=60)
+        a.book.abandon(f"r{round_}")
+    assert 0 == a.book.reservations
+
+
+async def test_all_limits_or_none(replica: Any) -> None:
+    """Where one limit refuses, nothing is held on the others, and the refusal names the one."""
+    requests, tokens = _limit(Measure.REQUESTS, 100), _limit(Measure.TOKENS, 50)
+    a = replica("a")
+    (short,) = await a.reserve(
+        "r", Claim(requests=1, input_tokens=40, output_tokens=20), [requests, tokens], lasts_s=60
+    )
+    assert Measure.TOKENS is short.allowance.limit.measure
+    assert [0, 0] == [allowance.held for allowance in a.book.allowances()]
+
+
+async def test_a_reservation_that_nobody_ends_is_a_lease(replica: Any, hand_clock: Any) -> None:
+    """At its time it is abandoned."""
+    limit = _limit(Measure.CONCURRENT, 1, per=None)
+    a = replica("a")
+    assert await _take(a, "lost", limit)
+    hand_clock.advance(61)
+    assert 1 == a.book.expire(hand_clock.now_s())
+    assert await _take(a, "next", limit)
+
+
+async def test_what_a_dead_replica_held_is_free_and_what_it_spent_is_not(replica: Any, hand_clock: Any) -> None:
+    """After ``kill -9``, the others have back what was only borrowed or held once its lease is over."""
+    limit = _limit(Measure.REQUESTS, 10)
+    dead, alive = replica("dead"), replica("alive")
+    for number in range(3):
+        assert await _take(dead, f"r{number}", limit)
+    dead.book.settle("r0", Claim(requests=1))
+    await dead._tell([(allowance, 0, 5) for allowance in dead.book.allowances()])
+    assert not await _take(alive, "all", limit, 9)
+    hand_clock.advance(11)
+    assert await _take(alive, "all", limit, 9)
+    assert not await _take(alive, "more", limit)
+
+
+async def test_a_window_begins_anew_once(replica: Any, hand_clock: Any) -> None:
+    """At its end there is a fresh one, on every replica the same; a clock that is set back opens none again."""
+    limit = _limit(Measure.REQUESTS, 2, per="hour")
+    a, b = replica("a"), replica("b")
+    assert [True, True, False] == [await _take(one, name, limit) for one, name in ((a, "1"), (b, "2"), (a, "3"))]
+    hand_clock.advance(3600)
+    assert [True, True, False] == [await _take(one, name, limit) for one, name in ((a, "4"), (b, "5"), (b, "6"))]
+    hand_clock.epoch_s -= 3600
+    assert not await _take(a, "7", limit)
+
+
+async def test_what_is_spent_outlives_a_restart(replica: Any) -> None:
+    """A replica that comes later finds what others have spent."""
+    limit = _limit(Measure.USD, 100)
+    first = replica("first")
+    assert not await first.reserve("r", Claim(nano_usd=90), [limit], lasts_s=60)
+    first.book.settle("r", Claim(nano_usd=70))
+    first.start()
+    await first.close()
+    second = replica("second")
+    assert await second.reserve("r", Claim(nano_usd=31), [limit], lasts_s=60)
+    assert not await second.reserve("r", Claim(nano_usd=30), [limit], lasts_s=60)
+
+
+class _Gone:
+    """The ``Lender`` port where nobody answers."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.replicas = 4
+
+    async def exchange(self, replica: str, needs: list[Need]) -> list[Grant]:
+        """See ``Lender``."""
+        del replica
+        if self.gone:
+            raise LenderLost("no answer")
+        return [Grant(max(need.need, 10), 0, self.replicas) for need in needs]
+
+    async def close(self) -> None:
+        """See ``Lender``."""
+
+
+async def test_without_the_lender_it_goes_on_with_what_it_has_and_then_with_its_part(hand_clock: Any) -> None:
+    """What is borrowed may be used up; of the next window it takes a quarter, there being four replicas."""
+    lender = _Gone()
+    a = Borrower(lender, replica="a", clock=hand_clock)
+    limit = _limit(Measure.REQUESTS, 100, per="hour")
+    assert await _take(a, "first", limit)
+    lender.gone = True
+    assert 9 == sum([await _take(a, f"r{i}", limit) for i in range(20)])
+    assert a.lost
+    hand_clock.advance(3600)
+    assert 25 == sum([await _take(a, f"n{i}", limit) for i in range(40)])
+    lender.gone = False
+    assert await _take(a, "back", limit)
+    assert not a.lost
+
+
+async def test_one_that_hangs_up_while_it_borrows_takes_nobody_along(replica: Any) -> None:
+    """The others who wait for the same exchange get what they asked for."""
+    limit = _limit(Measure.REQUESTS, 10)
+    a = replica("a")
+    leaver = asyncio.create_task(_take(a, "leaver", limit))
+    stayer = asyncio.create_task(_take(a, "stayer", limit))
+    await asyncio.sleep(0)
+    leaver.cancel()
+    assert await stayer
+    assert 1 == a.book.reservations

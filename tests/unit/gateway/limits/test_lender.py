@@ -1,0 +1,50 @@
+"""The arithmetic of what a replica is granted."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.limits.lender import Line, Need, grant
+
+AMOUNTS = st.integers(min_value=0, max_value=1000)
+
+
+def _need(**fields: int) -> Need:
+    return Need(**{"account": "a", "end_unix_s": 0, "amount": 100, "spent": 0, "taken": 0, "kept": 0} | fields)  # type: ignore[arg-type]
+
+
+def test_what_must_be_had_is_granted_as_long_as_there_is_any() -> None:
+    """All of it, then what is left, then nothing."""
+    others = [Line(granted=60, spent=10, taken=20, alive=True)]
+    assert [30, 40, 40] == [grant(_need(need=need), others).more for need in (30, 40, 50)]
+    assert 0 == grant(_need(need=1, kept=40), others).more
+
+
+def test_what_is_only_wished_is_half_of_the_share() -> None:
+    """Two replicas: a quarter of what is free."""
+    others = [Line(granted=20, spent=0, taken=0, alive=True)]
+    assert 20 == grant(_need(wish=90), others).more
+    assert 5 == grant(_need(wish=5), others).more
+
+
+def test_of_the_dead_only_what_they_spent_counts() -> None:
+    """What they had borrowed or held is free again."""
+    others = [Line(granted=90, spent=10, taken=50, alive=False)]
+    assert (90, 10, 1) == grant(_need(need=90), others)
+
+
+@given(
+    amount=AMOUNTS,
+    kept=AMOUNTS,
+    need=AMOUNTS,
+    wish=AMOUNTS,
+    others=st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS, st.booleans()), max_size=4),
+)
+def test_what_is_granted_is_never_more_than_there_is(
+    amount: int, kept: int, need: int, wish: int, others: list[tuple[int, int, int, bool]]
+) -> None:
+    """All claims and the new grant stay within the limit, wherever they were within it before."""
+    lines = [Line(granted, spent, max(spent, taken), alive) for granted, spent, taken, alive in others]
+    claimed = sum(max(line.granted, line.taken) if line.alive else line.spent for line in lines)
+    more = grant(_need(amount=amount, kept=kept, need=need, wish=wish), lines).more
+    assert 0 <= more <= max(need, wish)
+    assert more == 0 or claimed + kept + more <= amount
