@@ -35,6 +35,6 @@ def bridge_tokens(vocabulary: Vocabulary, tokenize: Callable[[str], list[int]]) 
     Raises:
         ImportError: llguidance is not installed.
     """
-    from llguidance import LLTokenizer, TokenizerWrapper  # noqa: PLC0415 - an engine without grammars needs it not
+    from llguidance import LLTokenizer, TokenizerWrapper  # noqa: PLC0415 - an engine runs without it
 
     return LLTokenizer(TokenizerWrapper(_Tokens(vocabulary, tokenize)), eos_token=sorted(vocabulary.ends))
