@@ -8,7 +8,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from importlib.util import find_spec
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -54,7 +54,8 @@ class GrammarCompiler:
         self._missing = "grammars need llguidance: pip install 'headrace[engine]'"
         if not vocabulary.ends:
             self._missing = "this model has no end token, which a grammar needs"
-        elif find_spec("llguidance") is not None:
+            return
+        with suppress(ImportError):  # `compile` says what is missing, to who asks for a grammar
             self._tokenizer = bridge_tokens(vocabulary, vocabulary.tokenize_inside)
 
     def compile(self, grammar: GrammarText) -> Callable[[], Grammar]:

@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -194,6 +195,22 @@ def test_a_schema_cannot_change_how_it_is_compiled() -> None:
     schema = {"type": "array", "uniqueItems": True, "x-guidance": {"lenient": True}}
     with pytest.raises(InvalidRequest, match="uniqueItems"):
         _COMPILER.compile(GrammarText(kind="json_schema", text=json.dumps(schema)))
+
+
+def test_an_engine_without_the_library_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It serves everything else."""
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    compiler = GrammarCompiler(_VOCABULARY)
+    with pytest.raises(InvalidRequest, match=r"pip install 'headrace\[engine\]'"):
+        compiler.compile(GrammarText(kind="json_object"))
+
+
+def test_a_model_without_an_end_token_says_so() -> None:
+    """It could never end what it says."""
+    vocabulary = Vocabulary(ToyKernels())
+    vocabulary.ends = frozenset()
+    with pytest.raises(InvalidRequest, match="end token"):
+        GrammarCompiler(vocabulary).compile(GrammarText(kind="json_object"))
 
 
 def test_only_the_latest_grammars_are_kept() -> None:
