@@ -11,6 +11,10 @@ from gateway.types import ChatRequest
 ToolChoice = Literal["auto", "none", "required", "function"]
 
 
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+"""What leaving ``parameters`` out means to OpenAI."""
+
+
 class Offered(NamedTuple):
     """What a request offers its model to call; ``name`` is the only one that it may, and must."""
 
@@ -59,7 +63,7 @@ def _tool(at: int, tool: _Tool) -> Tool:
     return Tool(
         name=function.name,
         description=function.description or "",
-        parameters=text_of(function.parameters or {"type": "object", "properties": {}}),
+        parameters=text_of(_NO_PARAMETERS if function.parameters is None else function.parameters),
         strict=bool(function.strict),
     )
 

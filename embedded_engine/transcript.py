@@ -103,8 +103,9 @@ class Transcript:
         if place is None:
             self._answer(self._marks.get(token) or self._vocabulary.pieces[token], said)
             return said
-        was_thinking = place.place is Place.THINKING
+        before, was_thinking = place.place is Place.BEFORE, place.place is Place.THINKING
         place.advance(token)
+        self._answer_began = self._answer_began or (before and place.place is Place.ANSWER)
         self._think(place.thought, said)
         if was_thinking and place.place is Place.ANSWER:
             self._white = ""

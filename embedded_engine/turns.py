@@ -40,7 +40,7 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     description: str = ""
-    parameters: str = '{"type":"object","properties":{}}'
+    parameters: str = '{"type":"object","properties":{},"additionalProperties":false}'
     strict: bool = False
 
 
