@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import msgspec
 
 from gateway.preset_files import policy_path
 from gateway.replay.bounds import Bound, read_bound
-from gateway.replay.chart import draw
+from gateway.replay.chart import drawer
 from gateway.replay.engine_file import read_engine
 from gateway.replay.engine_model import EngineModel
 from gateway.replay.figures import FIGURES, Figure, Sample, differences, figures
@@ -78,8 +79,11 @@ class _Played:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the figures; 0, or 3 where a bound does not hold."""
     bounds = [read_bound(text, FIGURES) for text in arguments.bound]
-    conditions = _conditions(arguments)
+    draw = drawer() if arguments.chart is not None else None
     stages = {name: _stage(name, arguments) for name in (arguments.policy, arguments.against) if name is not None}
+    conditions = _conditions(arguments)
+    for stage in stages.values():
+        stage.check(conditions.engines)
     played = [_play(name, stage, arguments, conditions) for name, stage in stages.items()]
     differing = differences(played[0].sample, played[-1].sample, seed=arguments.seed) if arguments.against else {}
     told = _told(arguments, played, differing)
@@ -88,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         columns = {one.policy: one.figures for one in played}
         print("\n".join(table(columns | {"difference": differing} if differing else columns)))
-    if arguments.chart is not None:
+    if draw is not None:
         title = f"{arguments.trace.stem} at {arguments.load:g}x, {told['replicas']} engines"
         draw(arguments.chart, {one.policy: one.replay.tally.windows for one in played}, title=title)
     return _held(bounds, told)
@@ -98,7 +102,8 @@ def _held(bounds: list[Bound], told: Told) -> int:
     broken = [bound for bound in bounds if not bound.holds(told)]
     for bound in broken:
         value = told[bound.key]
-        print(f"broken: {bound}, and it is {f'{value:.6g}' if isinstance(value, float) else 'unknown'}")
+        is_ = f"{value:.6g}" if isinstance(value, float) else "unknown"
+        print(f"broken: {bound}, and it is {is_}", file=sys.stderr)
     return BROKEN if broken else 0
 
 

@@ -2,8 +2,9 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.errors import ConfigurationError
 from gateway.replay.sketch import Sketch, value_of
@@ -12,13 +13,30 @@ from gateway.replay.tally import Window
 _WIDTH_IN, _HEIGHT_IN = 14, 4.2
 
 
-def draw(path: Path, results: Mapping[str, Sequence[Window]], *, title: str) -> None:
-    """Draws the results, by policy, into ``path``; its ending says whether it becomes a PNG, SVG or PDF.
+class Drawer(Protocol):
+    """Draws results, by policy, into a file whose ending says whether it becomes a PNG, SVG or PDF."""
+
+    def __call__(self, path: Path, results: Mapping[str, Sequence[Window]], *, title: str) -> None:
+        """Raises ``ConfigurationError`` where the file cannot be written."""
+        ...
+
+
+def drawer() -> Drawer:
+    """What draws; asked for before a long replay, not after it.
 
     Raises:
-        ConfigurationError: the library that draws is not installed, or the file cannot be written.
+        ConfigurationError: the library for it is not installed.
     """
-    figure = _figure_class()(figsize=(_WIDTH_IN, _HEIGHT_IN), layout="constrained")
+    try:
+        figure_class = importlib.import_module("matplotlib.figure").Figure
+    except ImportError as error:
+        hint = "pip install 'headrace[charts]'"
+        raise ConfigurationError("matplotlib, which draws the chart, is not installed", hint=hint) from error
+    return partial(_draw, figure_class)
+
+
+def _draw(figure_class: Any, path: Path, results: Mapping[str, Sequence[Window]], *, title: str) -> None:
+    figure = figure_class(figsize=(_WIDTH_IN, _HEIGHT_IN), layout="constrained")
     figure.suptitle(title)
     shares, over_time, loads = figure.subplots(1, 3)
     for name, windows in results.items():
@@ -30,14 +48,6 @@ def draw(path: Path, results: Mapping[str, Sequence[Window]], *, title: str) -> 
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the chart cannot be written: {error}", file=str(path)) from error
-
-
-def _figure_class() -> Any:
-    try:
-        return importlib.import_module("matplotlib.figure").Figure
-    except ImportError as error:
-        hint = "pip install 'headrace[charts]'"
-        raise ConfigurationError("matplotlib, which draws the chart, is not installed", hint=hint) from error
 
 
 def _draw_shares(axes: Any, name: str, windows: Sequence[Window]) -> None:

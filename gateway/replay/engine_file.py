@@ -69,7 +69,8 @@ def fitted(log: Sequence[Timing], *, file: str) -> EngineModel:
     seconds = [row.last_token_ts - row.first_token_ts for row in telling]
     step_s, sequence_s, held_token_s, read_s = not_negative(rows, seconds)
     if step_s <= 0 or read_s <= 0:
-        raise ConfigurationError("the log's times do not tell reading from writing", file=file)
+        hint = "it needs quiet moments and busy ones"
+        raise ConfigurationError("the log's times do not tell reading from writing", file=file, hint=hint)
     model = EngineModel()
     return replace(
         model,

@@ -1,11 +1,12 @@
 """What is replayed: a route of a policy file, with simulated engines in place of its backends."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
 from gateway.facts import BackendFacts
+from gateway.parameters import did_you_mean
 from gateway.policy_file import PolicyFile, read_policy
 from gateway.ports import Observer
 from gateway.replay.simulated import SimulatedBackend
@@ -59,6 +60,18 @@ class Stage:
         simulated = replace(route, targets=tuple(Target(backend=name, model=None) for name in backends))
         observers = world.observers()
         return Scene(route=simulated, backends=backends, observers=observers)
+
+    def check(self, engines: Collection[str]) -> None:
+        """Whether each name in ``engines`` is one of the simulated backends.
+
+        Raises:
+            ConfigurationError: one is not.
+        """
+        known = self.build().backends
+        for name in engines:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise ConfigurationError(f"no engine stands in for `{name}`", file=self.file, hint=hint)
 
     def _chosen(self, routes: tuple[Route, ...]) -> Route:
         named = {route.name: route for route in routes}

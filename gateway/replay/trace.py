@@ -22,6 +22,7 @@ _SPREAD_FROM_MS = 1000
 """Clocks this coarse put requests into one moment that did not come in one moment."""
 
 _LOOK_AHEAD_ROWS = 1000
+_ROWS_A_MOMENT = 2
 
 
 class TraceRequest(Struct, frozen=True, kw_only=True):
@@ -89,7 +90,7 @@ def read_trace(path: Path, options: TraceOptions) -> Iterator[TraceRequest]:
     Raises:
         ConfigurationError: naming the line, when it is reached.
     """
-    spread_ms = coarseness_ms(path) if options.spread_ms is None else options.spread_ms
+    spread_ms = coarseness_ms(path, options.limit) if options.spread_ms is None else options.spread_ms
     rng = random.Random(options.seed)  # noqa: S311  # a replay is to come out the same every time
     held: list[tuple[float, int, Row]] = []  # a heap of the rows that a later one may still overtake
     index = 0
@@ -103,17 +104,21 @@ def read_trace(path: Path, options: TraceOptions) -> Iterator[TraceRequest]:
         index += 1
 
 
-def coarseness_ms(path: Path) -> float:
-    """The step of the trace's clock, if none of its first rows are apart by less than a second; else 0."""
-    moments: set[float] = set()
+def coarseness_ms(path: Path, limit: int | None = None) -> float:
+    """The step of a coarse clock, as the first rows show it; 0 for a fine one.
+
+    A clock is coarse where it ticks no oftener than each second and has two requests and more in a tick.
+    """
+    moments: list[float] = []
     with _opened(path) as lines:
-        for number, line in enumerate(islice(lines, _LOOK_AHEAD_ROWS), start=1):
+        for number, line in enumerate(islice(lines, min(limit or _LOOK_AHEAD_ROWS, _LOOK_AHEAD_ROWS)), start=1):
             row = None if line.isspace() else read_row(line, file=str(path), number=number)
             if row is not None and row.timestamp is not None:
-                moments.add(row.timestamp)
-    ordered = sorted(moments)
-    steps = [later - earlier for earlier, later in pairwise(ordered)]
-    return median(steps) if steps and min(steps) >= _SPREAD_FROM_MS else 0.0
+                moments.append(row.timestamp)
+    ticks = sorted(set(moments))
+    steps = [later - earlier for earlier, later in pairwise(ticks)]
+    coarse = len(moments) >= _ROWS_A_MOMENT * len(ticks) and min(steps, default=0) >= _SPREAD_FROM_MS
+    return median(steps) if coarse else 0.0
 
 
 def _timed(path: Path, options: TraceOptions, rng: random.Random) -> Iterator[tuple[int, Row, float]]:
