@@ -7,7 +7,7 @@ speculator.measured(rows=4, seconds=0.03)
 speculator.end(draft)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from embedded_engine.speculation.confidence import ConfidenceHead
 from embedded_engine.speculation.costs import StepCosts
@@ -40,20 +40,13 @@ class Speculator:
     Args:
         costs: What a step costs by its rows.
         end_tokens: The model's end-of-generation tokens.
-        prior: What a Markov table knows of any text; see `MarkovTable`.
     """
 
-    def __init__(
-        self,
-        costs: StepCosts,
-        *,
-        end_tokens: frozenset[int] = frozenset(),
-        prior: Mapping[int, dict[int, int]] | None = None,
-    ) -> None:
+    def __init__(self, costs: StepCosts, *, end_tokens: frozenset[int] = frozenset()) -> None:
         self._costs = costs
         self._end_tokens = end_tokens
         self._outputs = PastOutputs()
-        self._tables = MarkovTables(prior)
+        self._tables = MarkovTables()
         self._heads = {source: ConfidenceHead(FIRST_WEIGHTS[source]) for source in DRAFTERS}
         self._referees = {source: ConfidenceHead(REFEREE_WEIGHTS[source]) for source in DRAFTERS}
         self._ledger = Ledger()

@@ -1,5 +1,3 @@
-import pytest
-
 from embedded_engine.speculation.markov import MarkovTable, MarkovTables
 
 
@@ -76,16 +74,3 @@ def test_scopes_are_bounded() -> None:
     for scope in ("a", "b", "c"):
         tables.of(scope).learn(1, 2, 3)
     assert [3, 3, -1] == [tables.of(scope).after(1, 2).token for scope in ("c", "b", "a")]
-
-
-def test_a_prior_is_there_for_everybody_and_gives_way_to_the_text() -> None:
-    """And nothing that is learned goes into it."""
-    prior = {2: {3: 2}}
-    tables = MarkovTables(prior)
-    assert 3 == tables.of("a").after(1, 2).token
-    for _ in range(9):
-        tables.of("a").learn(1, 2, 4)
-    assert 4 == tables.of("a").after(1, 2).token
-    assert 3 == tables.of("b").after(1, 2).token
-    assert {2: {3: 2}} == prior
-    assert 0 < tables.of("b").after(1, 2).likely == pytest.approx(2 / 3)
