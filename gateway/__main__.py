@@ -16,6 +16,7 @@ _COMMANDS = {
     "serve": "run the gateway",
     "check": "check a policy file",
     "explain": "show what a policy would do with a request, and why",
+    "forecast": "measure how well answer lengths are forecast",
     "replay": "play a trace through a policy on simulated engines",
     "plugins": "list the plugins, or describe one",
 }

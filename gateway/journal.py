@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from gateway.types import Arrival, Attempt, ChatRequest, Decision, Forecast, LedgerEntry, Outcome, Status
+from gateway.forecast import Forecast
+from gateway.types import Arrival, Attempt, ChatRequest, Decision, LedgerEntry, Outcome, Status
 
 
 @dataclass(slots=True, repr=False, eq=False)

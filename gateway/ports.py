@@ -5,7 +5,7 @@ inputs give the same answer. A ``Backend`` pushes what arrives into a ``Sink``. 
 learns from every finished request.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from gateway.errors import ClientError
 from gateway.facts import BackendFacts
+from gateway.forecast import Forecast
 from gateway.types import (
     Bill,
     Call,
@@ -20,7 +21,6 @@ from gateway.types import (
     ChatRequest,
     Context,
     Finish,
-    Forecast,
     LedgerEntry,
 )
 
@@ -83,6 +83,27 @@ class Observer(Protocol):
 
     def observe(self, entry: LedgerEntry) -> None:
         """Takes one finished request into account. Called once each, on the event loop: quick, no I/O, no raise."""
+        ...
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A policy whose learning outlives the process, and is shared with the other replicas of the gateway."""
+
+    def share(self, shared: "Shared") -> None:
+        """Where replicas leave what they know, and find what others do. Called once, before the first request."""
+        ...
+
+    def learned(self) -> Iterator[tuple[str, bytes]]:
+        """What was learned, as named records to keep in files, each made when it is asked for; no prompt in them."""
+        ...
+
+    def resume(self, record: bytes) -> None:
+        """Takes back one record of ``learned``.
+
+        Raises:
+            ValueError: it is none, or one of another release.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from gateway.conversation import Message, Prompt, Sampling
+from gateway.forecast import Forecast
 from gateway.worth import Deadline, Worth
 
 MILLION = Decimal(1_000_000)
@@ -101,14 +102,6 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
 
 
 # ---- what we expect -------------------------------------------------------------------------------------------------
-
-
-class Forecast(Struct, frozen=True, kw_only=True):
-    """What a request will weigh, before it is served: prompt tokens, and quantiles of the output length in tokens."""
-
-    prompt_tokens: int
-    output_tokens_p50: int
-    output_tokens_p90: int
 
 
 class Context(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.conversation import Message
+from gateway.forecast import Forecast
 from gateway.types import (
     Arrival,
     Attempt,
@@ -15,7 +16,6 @@ from gateway.types import (
     Candidate,
     ChatRequest,
     Context,
-    Forecast,
     LedgerEntry,
     Operation,
     Outcome,

@@ -20,10 +20,11 @@ from gateway.decide import decide, refusal
 from gateway.door import OPEN_HOUSE, new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet import Fleet
+from gateway.forecast import Forecast
 from gateway.route import Route
 from gateway.stores.memory import MemoryShared
 from gateway.trace_context import new_trace
-from gateway.types import Arrival, Bill, Context, Decision, Forecast, Operation
+from gateway.types import Arrival, Bill, Context, Decision, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.world import World

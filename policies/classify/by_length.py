@@ -6,13 +6,16 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gateway.types import ChatRequest, Forecast, LedgerEntry, Status
+from gateway.forecast import Forecast
+from gateway.types import ChatRequest, LedgerEntry, Status
+from policies.classify._kaplan_meier import quantiles
+from policies.classify._prompt_tokens import choices, prompt_tokens
 
 _CUT_SHORT = "length"
 _MODELS = 512
 _WINDOW = 256
 _FEW = 32
-_ROUNDING = 1e-9
+_LEVELS = (0.5, 0.9)
 
 
 class _Answers:
@@ -50,7 +53,7 @@ class _Answers:
             self.p50, self.p90 = _plain_quantiles(self._sorted)
         elif self._added * _FEW >= len(self._sorted):
             self._added = 0
-            self.p50, self.p90 = _quantiles(self._sorted)
+            self.p50, self.p90 = quantiles(self._sorted, _LEVELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +117,17 @@ class ByLength:
             p50, p90 = answers.p50, answers.p90
         if request.max_tokens is not None:
             p50, p90 = min(p50, request.max_tokens), min(p90, request.max_tokens)
-        choices = _choices(request)
+        written = choices(request)
         return Forecast(
-            prompt_tokens=self._prompt_tokens(request), output_tokens_p50=p50 * choices, output_tokens_p90=p90 * choices
+            prompt_tokens=prompt_tokens(
+                request,
+                bytes_per_token=self.bytes_per_token,
+                message_tokens=self.message_tokens,
+                image_tokens=self.image_tokens,
+            ),
+            output_tokens_p50=p50 * written,
+            output_tokens_p90=p90 * written,
+            choices=written,
         )
 
     def observe(self, entry: LedgerEntry) -> None:
@@ -129,61 +140,12 @@ class ByLength:
             return
         answers = self._answers.setdefault(request.model, _Answers())
         self._answers.move_to_end(request.model)
-        answers.add(usage.output_tokens // _choices(request), cut_short=entry.outcome.finish_reason == _CUT_SHORT)
+        answers.add(usage.output_tokens // choices(request), cut_short=entry.outcome.finish_reason == _CUT_SHORT)
         while len(self._answers) > _MODELS:
             self._answers.popitem(last=False)
 
-    def _prompt_tokens(self, request: ChatRequest) -> int:
-        images = sum(
-            part.image_url is not None
-            for message in request.messages
-            if isinstance(message.content, tuple)
-            for part in message.content
-        )
-        around = len(request.messages) * self.message_tokens + images * self.image_tokens
-        return around + (_counted(request.prompt) or math.ceil(request.prompt_bytes / self.bytes_per_token))
-
-
-def _choices(request: ChatRequest) -> int:
-    """How many answers are written: ``n`` for each prompt."""
-    prompts = 1
-    if isinstance(request.prompt, tuple) and request.prompt and not isinstance(request.prompt[0], int):
-        prompts = len(request.prompt)
-    return max(request.n, 1) * prompts
-
-
-def _counted(prompt: object) -> int:
-    """The tokens of a prompt that comes as token numbers."""
-    if not isinstance(prompt, tuple):
-        return 0
-    return sum(1 if isinstance(item, int) else _counted(item) for item in prompt)
-
 
 def _plain_quantiles(answers: Sequence[tuple[int, bool]]) -> tuple[int, int]:
-    """What ``_quantiles`` says where no answer was cut short: the lengths at their ranks."""
+    """What ``quantiles`` says where no answer was cut short: the lengths at their ranks."""
     count = len(answers)
     return answers[(count - 1) // 2][0], answers[-(-9 * count // 10) - 1][0]
-
-
-def _quantiles(answers: Sequence[tuple[int, bool]]) -> tuple[int, int]:
-    """The median and the 90th percentile by the Kaplan-Meier estimate, from pairs of tokens and cut short.
-
-    The share that is longer than each length falls only at whole answers; those cut short leave the ranks of what could
-    still end, and nothing more. Where the share never falls far enough, the longest answer seen is the best lower bound
-    there is. Of equal lengths the whole ones sort first, as the estimate wants.
-    """
-    longer = 1.0
-    p50 = p90 = answers[-1][0]
-    above_median = True
-    for position, (tokens, cut_short) in enumerate(answers):
-        if cut_short:
-            continue
-        at_risk = len(answers) - position
-        longer *= 1 - 1 / at_risk
-        if above_median and longer <= 0.5 + _ROUNDING:
-            above_median = False
-            p50 = tokens
-        if longer <= 0.1 + _ROUNDING:
-            p90 = tokens
-            break
-    return p50, p90

@@ -7,7 +7,9 @@ import zipfile
 from pathlib import Path
 
 PACKAGES = {"gateway", "policies", "backends", "embedded_engine"}
-DATA = {"gateway/default_policy.yaml", "backends/presets.yaml", "gateway/py.typed"}
+DATA = {
+    "backends/presets.yaml", "gateway/default_policy.yaml", "gateway/py.typed", "policies/classify/length_prior.json",
+}  # fmt: skip
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.conversation import FunctionCall, Message, Part, Sampling, ToolCall
+from gateway.forecast import Forecast
 from gateway.types import (
     Arrival,
     Attempt,
     ChatRequest,
-    Forecast,
     LedgerEntry,
     Operation,
     Outcome,

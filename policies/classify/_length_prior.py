@@ -1,0 +1,87 @@
+"""What is known of the length of answers before any was seen: a short formula, whose figures ship with the package.
+
+::
+
+    log(tokens + 100) = constant + sum of effect x quantity + sum of the effects of the phrases in the prompt
+
+There is one such formula for the first turn of a conversation, and one for later turns. ``length_prior.json`` holds the
+figures, where they come from, and what the answers were that they sum up; ``docs/forecast.md`` shows them.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from math import exp, log, log1p
+
+import msgspec
+from msgspec import Struct
+
+from policies.classify._quantities import Quantities
+
+_OFFSET_TOKENS = 100.0
+_LONGEST_TOKENS = 131_072
+
+
+class Formula(Struct, frozen=True):
+    """``per_log`` are effects by quantity, ``phrases`` by what stands in the prompt."""
+
+    constant: float
+    per_log: Mapping[str, float]
+    phrases: Mapping[str, float]
+
+
+class LengthPrior(Struct, frozen=True):
+    """The shipped figures. ``spread`` is the mean distance of answers from the formula, in log space."""
+
+    source: str
+    answers: int
+    spread: float
+    first_turn: Formula
+    later_turns: Formula
+
+    def level(self, seen: Quantities) -> float:
+        """The median answer to a request, as a level."""
+        formula = self.later_turns if seen.answers else self.first_turn
+        logs = quantities_in_logs(seen)
+        found = formula.constant
+        for name, effect in formula.per_log.items():
+            found += effect * logs[name]
+        prompt = seen.prompt
+        for phrase, effect in formula.phrases.items():
+            if phrase in prompt:
+                found += effect
+        return found
+
+
+def quantities_in_logs(seen: Quantities) -> dict[str, float]:
+    """The quantities that a formula may use; lengths of answers are levels, and 0 where there are none."""
+    answers = seen.answers
+    last = to_level(answers[0]) if answers else 0.0
+    return {
+        "prompt_chars": log1p(seen.prompt_chars),
+        "lines": log1p(seen.prompt.count("\n")),
+        "asked_tokens": to_level(seen.asked_tokens) - 5.0 if seen.asked_tokens else 0.0,
+        "turns": log1p(seen.turns),
+        "last_answer": last,
+        "answer_before": to_level(answers[1]) if len(answers) > 1 else last,
+        "mean_answer": to_level(sum(answers) / len(answers)) if answers else 0.0,
+    }
+
+
+def to_level(tokens: float) -> float:
+    """Lengths are compared as ``log(tokens + 100)``: below some hundred tokens all answers are short."""
+    return log(tokens + _OFFSET_TOKENS)
+
+
+def to_tokens(level: float) -> int:
+    """The whole number of tokens nearest to a level; from none to as long as answers get."""
+    if level >= _LONGEST_LEVEL:
+        return _LONGEST_TOKENS
+    return max(round(exp(level) - _OFFSET_TOKENS), 0)
+
+
+_LONGEST_LEVEL = to_level(_LONGEST_TOKENS)
+
+
+def read_prior() -> LengthPrior:
+    """The figures that ship with the package."""
+    return msgspec.json.decode(files("policies.classify").joinpath("length_prior.json").read_bytes(), type=LengthPrior)

@@ -1,0 +1,32 @@
+"""How many tokens a prompt is, from what can be counted without its model's vocabulary."""
+
+import math
+
+from gateway.types import ChatRequest
+
+
+def prompt_tokens(request: ChatRequest, *, bytes_per_token: float, message_tokens: int, image_tokens: int) -> int:
+    """Text by its bytes, token numbers by their count, and what stands around messages and for images."""
+    images = sum(
+        part.image_url is not None
+        for message in request.messages
+        if isinstance(message.content, tuple)
+        for part in message.content
+    )
+    around = len(request.messages) * message_tokens + images * image_tokens
+    return around + (_counted(request.prompt) or math.ceil(request.prompt_bytes / bytes_per_token))
+
+
+def choices(request: ChatRequest) -> int:
+    """How many answers are written: ``n`` for each prompt."""
+    prompts = 1
+    if isinstance(request.prompt, tuple) and request.prompt and not isinstance(request.prompt[0], int):
+        prompts = len(request.prompt)
+    return max(request.n, 1) * prompts
+
+
+def _counted(prompt: object) -> int:
+    """The tokens of a prompt that comes as token numbers."""
+    if not isinstance(prompt, tuple):
+        return 0
+    return sum(1 if isinstance(item, int) else _counted(item) for item in prompt)

@@ -1,0 +1,148 @@
+"""Answer lengths learned from the prompt's words, the conversation so far and what the model answered lately."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2s
+
+from gateway.forecast import Forecast
+from gateway.ports import Shared
+from gateway.types import ChatRequest, LedgerEntry
+from policies.classify._answer_seen import answer_seen
+from policies.classify._length_prior import read_prior, to_tokens
+from policies.classify._length_records import read_record, records
+from policies.classify._lengths import Lengths
+from policies.classify._model_lengths import ModelLengths, Shift
+from policies.classify._prompt_tokens import choices, prompt_tokens
+from policies.classify._residuals import Spread
+
+_SLOTS_PER_MB = 1024 * 1024 // 12
+_MOST_MEMORY_MB = 4096
+_SHARE_EVERY = 16
+_SHARED_FOR_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedLength:
+    """Answer lengths learned from the prompt's words, the conversation so far and what the model answered lately.
+
+    ::
+
+        level         = formula(request) + sum of weights(features of the request)
+        output_tokens = min(exp(level + quantile of the model's last 256 residuals) - 100, max_tokens) x choices
+
+    The formula ships with the package: a dozen figures on how an answer's length goes with the answers before it in
+    the conversation, the prompt's length and a few phrases. All else is learned while it serves, from answers that
+    ended well and whose tokens the backend counted. Features are the prompt's words and pairs of words (its first 400
+    and last 200 characters), the lengths of earlier answers, the instructions, settings and tools, as hashes; their
+    weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 256 residuals of
+    this model's answers to this tenant, or since the model behind the name changed. Answers cut short by ``max_tokens``
+    count as lower bounds (Kaplan-Meier).
+
+    What is learned of words stays with the tenant that wrote them. Between tenants, and between replicas of the
+    gateway, goes only how much longer or shorter a model answers than the formula says: three numbers. Token counts
+    that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything.
+
+    It is kept in the state directory over restarts. ``docs/forecast.md`` has what it reaches and what it costs.
+
+    Attributes:
+        bytes_per_token: UTF-8 bytes in a token of text, until a model's own are known from what its backends count.
+        message_tokens: what a chat template writes around each message.
+        image_tokens: what an image weighs.
+        memory_mb: what the learned weights of all tenants may take; who was seen longest ago is forgotten first.
+
+    Example::
+
+        classify: {use: learned_length, memory_mb: 24}
+    """
+
+    bytes_per_token: float = 4.0
+    message_tokens: int = 4
+    image_tokens: int = 765
+    memory_mb: int = 48
+    _lengths: Lengths = field(init=False, repr=False, compare=False)
+    _meeting: list[Shared] = field(init=False, repr=False, compare=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bytes_per_token < math.inf:
+            raise ValueError(f"`bytes_per_token` must be positive, and is {self.bytes_per_token}")
+        for name in ("message_tokens", "image_tokens"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}` must not be negative, and is {getattr(self, name)}")
+        if not 1 <= self.memory_mb <= _MOST_MEMORY_MB:
+            raise ValueError(f"`memory_mb` must be from 1 to {_MOST_MEMORY_MB}, and is {self.memory_mb}")
+        lengths = Lengths(read_prior(), most_slots=self.memory_mb * _SLOTS_PER_MB)
+        object.__setattr__(self, "_lengths", lengths)
+
+    def forecast(self, request: ChatRequest) -> Forecast:
+        """The tokens of the whole prompt, and the median and nine-in-ten length of all choices together."""
+        expected = self._lengths.expect(request)
+        known = self._lengths.known(request)
+        spread = known.spread() if known is not None else self._start(request)
+        p50, p90 = to_tokens(expected.level + spread.p50), to_tokens(expected.level + spread.p90)
+        if request.max_tokens is not None:
+            p50, p90 = min(p50, request.max_tokens), min(p90, request.max_tokens)
+        written = choices(request)
+        return Forecast(
+            prompt_tokens=prompt_tokens(
+                request,
+                bytes_per_token=(known.bytes_per_token if known is not None else None) or self.bytes_per_token,
+                message_tokens=self.message_tokens,
+                image_tokens=self.image_tokens,
+            ),
+            output_tokens_p50=p50 * written,
+            output_tokens_p90=p90 * written,
+            choices=written,
+        )
+
+    def observe(self, entry: LedgerEntry) -> None:
+        """Learns from an answer that ended well and whose tokens the backend counted itself."""
+        answer, request = answer_seen(entry), entry.request
+        if answer is None or request is None:
+            return
+        model = self._lengths.learn(request, answer)
+        model.learn_bytes_per_token(request.prompt_bytes, answer.prompt_tokens, self.bytes_per_token)
+        if model.residuals.seen % _SHARE_EVERY == 1:
+            self._tell(request, model)
+
+    def share(self, shared: Shared) -> None:
+        """Where replicas leave how much longer or shorter than the formula each model answers."""
+        self._meeting[:] = [shared]
+
+    def learned(self) -> Iterator[tuple[str, bytes]]:
+        """One record for each tenant, and one for what is known of models whoever asks."""
+        return records(self._lengths)
+
+    def resume(self, record: bytes) -> None:
+        """Takes back one record.
+
+        Raises:
+            ValueError: it is none, or one of another release.
+        """
+        read_record(self._lengths, record)
+
+    def _start(self, request: ChatRequest) -> Spread:
+        """What is known of a model that has not answered this tenant here: by another replica, or here by others."""
+        for shared in self._meeting:
+            told = shared.get(_key(request.arrival.tenant, request.model)) or shared.get(_key("", request.model))
+            if told is not None and (shift := Shift.from_text(told[0])) is not None:
+                return shift.spread()
+        return self._lengths.start(request)
+
+    def _tell(self, request: ChatRequest, model: ModelLengths) -> None:
+        pool = self._lengths.pools[request.model]
+        for shared in self._meeting:
+            for key, shift in (
+                (_key(request.arrival.tenant, request.model), model.shift),
+                (_key("", request.model), pool),
+            ):
+                told = shared.get(key)
+                other = Shift.from_text(told[0]) if told is not None else None
+                if other is None or other.count <= shift.count:
+                    shared.put(key, shift.to_text(), _SHARED_FOR_S)
+
+
+def _key(tenant: str, model: str) -> str:
+    """Of a fixed length and without a name in it, since clients may choose the model's."""
+    name = f"{tenant}\0{model}".encode(errors="replace")
+    return f"lengths/{blake2s(name, digest_size=12).hexdigest()}"
