@@ -30,31 +30,34 @@ from embedded_engine.sampling.randomness import uniform
 
 __all__ = ["Chooser", "Drawn"]
 
+_EDGE = 1e-12
+
 
 class Drawn:
     """A token, and the distribution that it came from.
 
     Attributes:
         token: What is emitted.
+        distribution: p~, but for what a reasoning budget moves; None for a forced or greedy token.
     """
 
-    __slots__ = ("_distribution", "_logits", "_swapped", "token")
+    __slots__ = ("_logits", "_swapped", "distribution", "token")
 
     def __init__(
         self, token: int, distribution: Distribution | None, logits: Logits, swapped: tuple[int, int] | None = None
     ) -> None:
         self.token = swapped[1] if swapped and token == swapped[0] else token
-        self._distribution = distribution
+        self.distribution = distribution
         self._logits = logits
         self._swapped = swapped
 
     def probability(self, token: int) -> float:
         """How likely `token` was in p~; 1 for a forced or greedy token."""
-        if self._distribution is None:
+        if self.distribution is None:
             return float(token == self.token)
         if self._swapped is None or token not in self._swapped:
-            return self._distribution.probability(token)
-        return float(token == self._swapped[1]) * sum(map(self._distribution.probability, self._swapped))
+            return self.distribution.probability(token)
+        return float(token == self._swapped[1]) * sum(map(self.distribution.probability, self._swapped))
 
     def logprobs(self, count: int) -> RowLogprob:
         """The model's log-probability of the token and of the `count` likeliest; only before the next decode.
@@ -130,6 +133,27 @@ class Chooser:
         distribution = truncated(adjusted, tokens, top, self._sampling)
         u = uniform(self._sampling.seed, self._choice, self._position)
         return Drawn(distribution.token_at(u), distribution, logits, swapped)
+
+    def nearly_tied(self, drawn: Drawn, logits: Logits, error: float) -> bool:
+        """Whether another token might have been drawn, had the logits been off by `error` each.
+
+        With top-k, top-p or min-p a token at the edge might have been kept or dropped as well: that counts as tied.
+        """
+        if not error or self.forced():
+            return False
+        if drawn.distribution is None:
+            lowered = logits.copy()
+            lowered[drawn.token] -= np.float32(2 * error)
+            return self.draw(lowered).token != drawn.token
+        sampling = self._sampling
+        if sampling.top_k or sampling.top_p < 1 or sampling.min_p:
+            return True
+        u = min(max(uniform(sampling.seed, self._choice, self._position), _EDGE), 1 - _EDGE)
+        odds, shift = math.log(u / (1 - u)), 2 * error / sampling.temperature
+        return any(
+            drawn.distribution.token_at(1 / (1 + math.exp(-moved))) != drawn.distribution.token_at(u)
+            for moved in (odds - shift, odds + shift)
+        )
 
     def advance(self, token: int) -> None:
         """`token` is emitted; an end token changes nothing."""

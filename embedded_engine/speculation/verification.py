@@ -42,7 +42,11 @@ class Chooses(Protocol[_Drawn_co]):
 
 
 def walk(
-    chooser: Chooses[_Drawn_co], logits: Callable[[int], Logits], drafted: Sequence[int]
+    chooser: Chooses[_Drawn_co],
+    logits: Callable[[int], Logits],
+    drafted: Sequence[int],
+    *,
+    doubts: Callable[[_Drawn_co, Logits], bool] | None = None,
 ) -> Iterator[tuple[_Drawn_co, float | None]]:
     """What this step emits: a token for each draft that was right, and one more.
 
@@ -53,17 +57,20 @@ def walk(
         chooser: The choice's; it is advanced by each token, before the token is yielded.
         logits: The logits of a row: row 0 is that of the choice's own next token, row j that of draft j.
         drafted: d_1 to d_k.
+        doubts: Whether a token, drawn from a row, may owe itself to rounding. The walk ends before it, and the chooser
+            knows nothing of it.
 
     Yields:
         Each token as it was drawn, with p~ of what was drafted in its place; None for the last, where nothing was.
     """
-    for row, draft in enumerate(drafted):
-        drawn = chooser.draw(logits(row))
-        probability = drawn.probability(draft)
+    for row in range(len(drafted) + 1):
+        seen = logits(row)
+        drawn = chooser.draw(seen)
+        if doubts is not None and doubts(drawn, seen):
+            return
+        draft = drafted[row] if row < len(drafted) else None
+        probability = None if draft is None else drawn.probability(draft)
         chooser.advance(drawn.token)
         yield drawn, probability
         if drawn.token != draft:
             return
-    drawn = chooser.draw(logits(len(drafted)))
-    chooser.advance(drawn.token)
-    yield drawn, None

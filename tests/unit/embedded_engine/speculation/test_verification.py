@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from embedded_engine.kernels.port import Logits
+from embedded_engine.sampling.chooser import Chooser, Drawn
 from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.speculation.verification import walk
 from tests.unit.embedded_engine.speculation.enumeration import (
@@ -127,6 +129,26 @@ def test_no_row_behind_a_wrong_draft_is_looked_at() -> None:
     looked_at.clear()
     assert [3] == [drawn.token for drawn, _ in walk(chooser, rows, (1, 2, 0))]
     assert [0] == looked_at
+
+
+def test_a_row_in_doubt_is_left_as_it_was() -> None:
+    """The walk ends before it, having emitted what is certain; drawing there again gives what the walk had seen."""
+    model, sampling = TinyModel(4), Sampling(seed=5, temperature=0)
+    chooser, told = Chooser(sampling, choice=0, prompt=(0,)), Chooser(sampling, choice=0, prompt=(0,))
+    said: Text = ()
+    for _ in range(3):
+        said = (*said, told.draw(model.logits((0, *said))).token)
+        told.advance(said[-1])
+    rows = [model.logits((0, *said[:row])) for row in range(4)]
+    seen = []
+
+    def doubts(drawn: Drawn, logits: Logits) -> bool:
+        seen.append(drawn.token)
+        return logits is rows[2]
+
+    assert list(said[:2]) == [drawn.token for drawn, _ in walk(chooser, rows.__getitem__, said, doubts=doubts)]
+    assert list(said) == seen
+    assert said[2] == chooser.draw(rows[2]).token
 
 
 def _penalties_miss_drafts(
