@@ -11,15 +11,18 @@ from backends._faults import Fault
 from gateway.errors import UpstreamFailed
 from gateway.types import Operation, Usage
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
+from gateway.wire.openai_embeddings import embeddings_answer
 from gateway.wire.openai_errors import error_body, error_event
 from gateway.wire.openai_usage import usage_object
+
+_VECTOR = [0.6, 0.0, -0.8]
 
 UsageAt = Literal["given", "in_last_chunk", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeUp:
-    """One answer: every one of its ``n`` choices is ``words``, which end for ``reason``."""
+    """One answer: every one of its ``n`` choices is ``words``, which end for ``reason``; or ``n`` times one vector."""
 
     operation: Operation
     id: str
@@ -49,8 +52,7 @@ class MadeUp:
 
     def halves(self) -> Iterator[bytes]:
         """The answer as one body, in two pieces."""
-        choices = [Answered("".join(self.words), self.reason)] * self.n
-        body = whole_answer(self.operation, self.id, self.model, self.created_unix_s, choices, self.usage)
+        body = self._body()
         if self.usage_at == "missing":
             fields = msgspec.json.decode(body)
             del fields["usage"]
@@ -58,6 +60,12 @@ class MadeUp:
         middle = len(body) // 2
         yield body[:middle]
         yield body[middle:]
+
+    def _body(self) -> bytes:
+        if self.operation is Operation.EMBEDDING:
+            return embeddings_answer(self.model, [_VECTOR] * self.n, self.usage.prompt_tokens)
+        choices = [Answered("".join(self.words), self.reason)] * self.n
+        return whole_answer(self.operation, self.id, self.model, self.created_unix_s, choices, self.usage)
 
 
 def words_of(text: str, tokens: int) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from gateway.facts import BackendFacts
 from gateway.ports import Sink, Surroundings
 from gateway.types import Call, Finish, Operation, Usage
 from gateway.wire.openai_errors import error_body
+from gateway.wire.openai_format import prompt_count
 
 _BYTES_PER_TOKEN = 4
 
@@ -59,7 +60,7 @@ class Fake:
         fail: What goes wrong in the first call, the second and so on; ``null`` for nothing.
         repeat: Whether ``fail`` begins anew after its end; otherwise all is well from there on.
         models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
-        operations: ``chat``, ``completion`` or both.
+        operations: ``chat``, ``completion``, ``embedding``; all unless given. An embedding is always the same vector.
         concurrency: How many requests it says it serves at once.
     """
 
@@ -150,6 +151,7 @@ class Fake:
 
     def _answer(self, call: Call, created_unix_s: int) -> MadeUp:
         request = call.request
+        embeds = request.arrival.operation is Operation.EMBEDDING
         wanted = self.tokens or len(self.text.split())
         allowed = wanted if request.max_tokens is None else min(wanted, request.max_tokens)
         return MadeUp(
@@ -159,7 +161,7 @@ class Fake:
             created_unix_s=created_unix_s,
             words=words_of(self.text, allowed),
             reason="stop" if allowed == wanted else "length",
-            n=request.n,
+            n=prompt_count(request.prompt) if embeds else request.n,
             usage=Usage(
                 prompt_tokens=max(request.prompt_bytes // _BYTES_PER_TOKEN, 1), output_tokens=allowed * request.n
             ),

@@ -20,7 +20,11 @@ from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
 from gateway.wire.formats import FORMATS
 
-_PATHS: Mapping[Operation, str] = {Operation.CHAT: "/chat/completions", Operation.COMPLETION: "/completions"}
+_PATHS: Mapping[Operation, str] = {
+    Operation.CHAT: "/chat/completions",
+    Operation.COMPLETION: "/completions",
+    Operation.EMBEDDING: "/embeddings",
+}
 
 
 @dataclass(slots=True)
@@ -65,7 +69,7 @@ class OpenAICompatible:
         api_key_env: The environment variable that holds the key; sent as ``Authorization: Bearer``, to ``base_url``
             and nowhere else.
         models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
-        operations: ``chat``, ``completion``; both, unless a preset knows better.
+        operations: ``chat``, ``completion``, ``embedding``; all, unless a preset knows better.
         headers: Further request headers; ``{env: NAME}`` for a value out of the environment.
         concurrency: How many requests it serves at once, where that is known.
         connect_timeout_s: For a connection, and for one of ours to be free.

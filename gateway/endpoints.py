@@ -17,6 +17,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 OPERATIONS: Mapping[str, Operation] = {
     "/v1/chat/completions": Operation.CHAT,
     "/v1/completions": Operation.COMPLETION,
+    "/v1/embeddings": Operation.EMBEDDING,
 }
 """The inference routes; each takes POST alone."""
 

@@ -29,7 +29,11 @@ CLOSE_S = 5.0
 MAX_MODEL_CHARACTERS = 128
 NANOSECONDS = 1_000_000_000
 
-_OPERATION_NAMES = {Operation.CHAT: "chat", Operation.COMPLETION: "text_completion"}
+_OPERATION_NAMES = {
+    Operation.CHAT: "chat",
+    Operation.COMPLETION: "text_completion",
+    Operation.EMBEDDING: "embeddings",
+}
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
 _SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 

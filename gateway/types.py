@@ -39,6 +39,7 @@ class Operation(StrEnum):
 
     CHAT = "chat"
     COMPLETION = "completion"
+    EMBEDDING = "embedding"
 
 
 # ---- what arrives ---------------------------------------------------------------------------------------------------

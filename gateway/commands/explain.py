@@ -72,7 +72,7 @@ def explain(world: World, body: bytes) -> Explanation:
         HeadraceError: the request would be refused before anything is decided.
     """
     clock = SystemClock()
-    operation = Operation.COMPLETION if b'"prompt"' in body and b'"messages"' not in body else Operation.CHAT
+    operation = _operation(body)
     arrival = Arrival(
         id=new_request_id(),
         operation=operation,
@@ -89,6 +89,15 @@ def explain(world: World, body: bytes) -> Explanation:
     decision = decide(route, ctx, tuple(replace(candidate, down=None) for candidate in snapshot))
     refused = None if decision.order else refusal(route, decision)
     return Explanation(route=route, forecast=forecast, decision=decision, refused=refused)
+
+
+def _operation(body: bytes) -> Operation:
+    """The endpoint that a body is for, by the field that only it has."""
+    if b'"messages"' in body:
+        return Operation.CHAT
+    if b'"prompt"' in body:
+        return Operation.COMPLETION
+    return Operation.EMBEDDING if b'"input"' in body else Operation.CHAT
 
 
 def _read_body(source: str) -> bytes:

@@ -7,11 +7,13 @@ from gateway.types import Operation
 from gateway.wire.format import Format
 from gateway.wire.openai_chat import read_chat
 from gateway.wire.openai_completions import read_completion
+from gateway.wire.openai_embeddings import OpenAIEmbeddings
 from gateway.wire.openai_format import OpenAIFormat
 
 FORMATS: Mapping[Operation, Format] = MappingProxyType(
     {
         Operation.CHAT: OpenAIFormat(operation=Operation.CHAT, reader=read_chat),
         Operation.COMPLETION: OpenAIFormat(operation=Operation.COMPLETION, reader=read_completion),
+        Operation.EMBEDDING: OpenAIEmbeddings(),
     }
 )

@@ -43,7 +43,7 @@ def read_completion(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRe
     completion = decode(_COMPLETION, body)
     completion.check()
     _check(completion)
-    prompt = _prompt(completion.prompt, limits.max_messages)
+    prompt = read_prompt(completion.prompt, limits.max_messages)
     return ChatRequest(
         arrival=arrival,
         model=completion.model,
@@ -54,7 +54,7 @@ def read_completion(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRe
         max_tokens=completion.max_tokens,
         sampling=completion.sampling(),
         needs=_needs(completion, prompt),
-        prompt_bytes=_prompt_bytes(prompt) + text_bytes(completion.suffix or ""),
+        prompt_bytes=prompt_bytes(prompt) + text_bytes(completion.suffix or ""),
         unverified_user=completion.user or "",
         raw=raw,
     )
@@ -67,22 +67,26 @@ def _check(completion: _Completion) -> None:
         raise InvalidRequest("best_of cannot be streamed", param="best_of")
 
 
-def _prompt(value: Any, max_prompts: int) -> Prompt:
-    """One of the four shapes: a text, texts, the tokens of a text, or those of several."""
+def read_prompt(value: Any, max_prompts: int, *, name: str = "prompt") -> Prompt:
+    """One of the four shapes: a text, texts, the tokens of a text, or those of several.
+
+    Raises:
+        InvalidRequest: it is none of them; ``name`` is the field's.
+    """
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not value:
-        raise InvalidRequest("prompt must be a string or an array that is not empty", param="prompt")
+        raise InvalidRequest(f"{name} must be a string or an array that is not empty", param=name)
     if _are_tokens(value):
         return tuple(value)
     if len(value) > max_prompts:
-        raise InvalidRequest(f"prompt must hold at most {max_prompts} prompts", param="prompt")
+        raise InvalidRequest(f"{name} must hold at most {max_prompts} of them", param=name)
     kinds = set(map(type, value))
     if kinds == {str}:
         return tuple(value)
     if kinds == {list} and all(tokens and _are_tokens(tokens) for tokens in value):
         return tuple(map(tuple, value))
-    raise InvalidRequest("prompt must be a string, strings, tokens, or arrays of tokens", param="prompt")
+    raise InvalidRequest(f"{name} must be a string, strings, tokens, or arrays of tokens", param=name)
 
 
 def _are_tokens(values: list[Any]) -> bool:
@@ -90,7 +94,8 @@ def _are_tokens(values: list[Any]) -> bool:
     return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= _MAX_TOKEN
 
 
-def _prompt_bytes(prompt: Prompt) -> int:
+def prompt_bytes(prompt: Prompt) -> int:
+    """The UTF-8 length of a prompt's texts; a token counts as four."""
     if isinstance(prompt, str):
         return text_bytes(prompt)
     total = 0

@@ -15,7 +15,7 @@ from gateway.errors import InvalidRequest
 Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Fields = dict[str, Raw]
-_Model = Annotated[str, Meta(min_length=1, max_length=256)]
+Model = Annotated[str, Meta(min_length=1, max_length=256)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _MAX_STOPS = 16
@@ -30,7 +30,7 @@ class StreamOptions(msgspec.Struct):
 class SharedFields(msgspec.Struct, kw_only=True):
     """What both endpoints document."""
 
-    model: _Model
+    model: Model
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[int, Meta(ge=1, le=128)] | None = None

@@ -136,7 +136,7 @@ class ByLength:
         if request is None or entry.outcome.status is not Status.OK or not entry.attempts:
             return
         usage = entry.attempts[-1].usage
-        if usage is None or usage.estimated:
+        if usage is None or usage.estimated or request.max_tokens == 0:  # which asks for no answer
             return
         answers = self._answers.setdefault(request.model, _Answers())
         self._answers.move_to_end(request.model)

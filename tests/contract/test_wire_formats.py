@@ -12,13 +12,18 @@ from gateway.types import Arrival, ChatRequest, Operation, TraceContext, Usage
 from gateway.wire.format import Format
 from gateway.wire.formats import FORMATS
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
+from gateway.wire.openai_embeddings import embeddings_answer
 
 TEXT = 'a "usage": {} 日本語 👋 \\ud800 [DONE]'
 COUNTS = Usage(prompt_tokens=5, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
 BODIES: dict[Operation, dict[str, Any]] = {
     Operation.CHAT: {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
     Operation.COMPLETION: {"model": "m", "prompt": "hi"},
+    Operation.EMBEDDING: {"model": "m", "input": "hi"},
 }
+STREAMED = [operation for operation in FORMATS if operation is not Operation.EMBEDDING]
+streamed = pytest.mark.parametrize("operation", STREAMED, indirect=True)
+"""For what is said of streams, which embeddings never are."""
 
 
 @pytest.fixture(params=FORMATS, ids=str)
@@ -65,6 +70,7 @@ def test_every_operation_has_its_format() -> None:
     assert list(FORMATS) == [wire.operation for wire in FORMATS.values()]
 
 
+@streamed
 def test_a_stream_is_the_same_for_every_cut(
     wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
 ) -> None:
@@ -79,6 +85,7 @@ def test_a_stream_is_the_same_for_every_cut(
             assert (COUNTS, "stop", "m", True) == (look.usage, look.finish_reason, look.model, look.visible)
 
 
+@streamed
 @pytest.mark.parametrize("asked", [None, False, True])
 @pytest.mark.parametrize("done", [True, False])
 def test_usage_is_counted_always_and_shown_if_asked_for(
@@ -96,6 +103,7 @@ def test_usage_is_counted_always_and_shown_if_asked_for(
     assert COUNTS == look.usage
 
 
+@streamed
 def test_usage_that_nobody_counted_is_estimated_for_who_asked(
     wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
 ) -> None:
@@ -113,6 +121,7 @@ def test_usage_that_nobody_counted_is_estimated_for_who_asked(
     assert answer + writer.done() == silent.feed(answer) + silent.end()
 
 
+@streamed
 @pytest.mark.parametrize("options", [{}, {"stream_options": None}, {"stream_options": {}}])
 def test_a_stream_without_options_asks_the_upstream_for_usage(
     options: dict[str, Any], wire: Format, read: Callable[..., ChatRequest]
@@ -123,6 +132,7 @@ def test_a_stream_without_options_asks_the_upstream_for_usage(
     assert "stream_options" not in json.loads(wire.upstream_body(read(stream=False), "m"))
 
 
+@streamed
 def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter) -> None:
     """A finish or an end mark is an end; a closed connection is none, and silence is no answer."""
     text, finish, done = writer.text(0, TEXT), writer.finish(0, "stop"), writer.done()
@@ -136,6 +146,7 @@ def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], 
             look.end()
 
 
+@streamed
 def test_an_error_in_a_stream_comes_after_what_was_delivered(
     wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
 ) -> None:
@@ -153,11 +164,15 @@ def test_an_error_in_a_stream_comes_after_what_was_delivered(
 
 def test_a_whole_answer_goes_through(operation: Operation, wire: Format, read: Callable[..., ChatRequest]) -> None:
     """Unchanged and measured; what is none is refused."""
-    body = whole_answer(operation, "id", "m", 1, [Answered(TEXT, "length")], COUNTS)
+    counts, reason = COUNTS, "length"
+    body = whole_answer(operation, "id", "m", 1, [Answered(TEXT, reason)], counts)
+    if operation is Operation.EMBEDDING:
+        counts, reason = Usage(prompt_tokens=5), ""
+        body = embeddings_answer("m", [[0.5, -0.5], "AAAAPw=="], 5)
     look = wire.whole(read())
     assert body == look.take(body)
-    assert (COUNTS, "length", "m") == (look.usage, look.finish_reason, look.model)
-    assert look.output_bytes > 0
+    assert (counts, reason, "m") == (look.usage, look.finish_reason, look.model)
+    assert (look.output_bytes > 0) is (operation in STREAMED)
     for answer, error in ((b"", UpstreamInvalid), (body[:-1], UpstreamInvalid), (b'{"error":"x"}', UpstreamFailed)):
         with pytest.raises(error):
             wire.whole(read()).take(answer)
