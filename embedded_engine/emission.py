@@ -1,8 +1,9 @@
 """What a new token says to the caller."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from embedded_engine.choice import Choice, EndReason
+from embedded_engine.measured import Drafts, Measured
 from embedded_engine.messages import Done, Text, TokenLogprob
 from embedded_engine.sampling.chooser import Drawn
 from embedded_engine.transcript import Said
@@ -12,10 +13,16 @@ __all__ = ["Emission"]
 
 
 class Emission:
-    """Turns drawn tokens into what they say, and says when a choice is over."""
+    """Turns drawn tokens into what they say, and says when a choice is over.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    Args:
+        vocabulary: The model's.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float]) -> None:
         self._vocabulary = vocabulary
+        self._clock = clock
 
     def take(self, choice: Choice, drawn: Drawn) -> Iterator[Text | Done]:
         """One token more; the choice is over after the `Done`."""
@@ -35,6 +42,10 @@ class Emission:
         elif said:
             yield self._text(choice, said, choice.logprobs.take(choice.transcript.characters_shown))
 
+    def nothing(self, choice: Choice) -> Iterator[Text | Done]:
+        """No token was asked for: the choice is over before its first."""
+        yield from self._end(choice, "length", Said())
+
     def _end(self, choice: Choice, reason: EndReason, said: Said) -> Iterator[Text | Done]:
         """The choice's last events."""
         choice.over = True
@@ -52,6 +63,22 @@ class Emission:
             reason="tool_calls" if reason == "stop" and transcript.calls else reason,
             completion_tokens=choice.emitted_tokens,
             reasoning_tokens=transcript.reasoning_tokens,
+            measured=self._measured(choice),
+        )
+
+    def _measured(self, choice: Choice) -> Measured:
+        running, draft = choice.running, choice.draft
+        return Measured(
+            queue_s=running.placed_s - running.arrived_s,
+            prefill_s=running.first_token_s - running.placed_s,
+            decode_s=self._clock() - running.first_token_s,
+            cached_tokens=running.cached_tokens,
+            drafts=tuple(
+                Drafts(source=source, drafts=count.drafts, drafted=count.drafted, accepted=count.accepted)
+                for source, count in draft.counts.items()
+            ),
+            accepted_prediction_tokens=draft.accepted_prediction_tokens,
+            rejected_prediction_tokens=draft.rejected_prediction_tokens,
         )
 
     def _text(self, choice: Choice, said: Said, logprobs: tuple[TokenLogprob, ...]) -> Text:

@@ -10,33 +10,41 @@ A request that fails, by its own numbers or together with the batch it was in, n
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 
+from embedded_engine.beginning import Beginning
 from embedded_engine.choice import Choice, Running
+from embedded_engine.embedding import Embedder, PreparedEmbedding
 from embedded_engine.emission import Emission
-from embedded_engine.errors import DecodeFailed, ModelNotFound, RequestError
+from embedded_engine.errors import DeadlineExceeded, DecodeFailed, RequestError
 from embedded_engine.intake import Intake, Limits, Prepared
-from embedded_engine.kernels.choose import load_kernels
-from embedded_engine.kernels.port import ContextShape, DecodeError, Kernels
-from embedded_engine.kernels.self_test import open_tested_context
-from embedded_engine.messages import Accepted, CountTokens, Done, Failed, Generate, Ready, Text
-from embedded_engine.prompt import PromptReader
-from embedded_engine.sampling.chooser import Chooser
-from embedded_engine.scheduler import Planned, Scheduler
-from embedded_engine.settings import DEFAULT_CONTEXT_TOKENS, EngineSettings, default_threads
-from embedded_engine.speculation.costs import estimated_costs
-from embedded_engine.speculation.speculator import Draft, Speculator
+from embedded_engine.kernels.port import DecodeError, Kernels, Logits
+from embedded_engine.lane_costs import LaneCosts
+from embedded_engine.loading import load_model
+from embedded_engine.memory import CellMemory
+from embedded_engine.messages import Accepted, CountTokens, Done, Echo, Embed, Embedded, Failed, Generate, Text
+from embedded_engine.prefix_cache import PrefixCache
+from embedded_engine.prefix_tree import Stored
+from embedded_engine.prompt_echo import PromptEcho
+from embedded_engine.saved_states import SavedStates
+from embedded_engine.scheduler import Scheduler
+from embedded_engine.settings import EngineSettings
+from embedded_engine.speculation.costs import StepCosts
+from embedded_engine.speculation.speculator import Speculator
 from embedded_engine.speculation.verification import walk
-from embedded_engine.speculative import NEVER
-from embedded_engine.vocabulary import Vocabulary
+from embedded_engine.step_plan import Planned, StepPlanner
+from embedded_engine.workload import Workload
 
 __all__ = ["Engine"]
 
 _logger = logging.getLogger(__name__)
 
-_LEAST_BATCH_ROWS = 64
-"""The self-test wants a batch of this size, whatever the steps."""
+_EMBEDDED_BESIDE = 8
+"""So many tokens of embeddings are read in a step that has other rows."""
+
+Event = Echo | Text | Done | Failed | Embedded
 
 
 class Engine:
@@ -47,82 +55,82 @@ class Engine:
     Args:
         settings: The model, and how much of the machine it may use.
         kernels: A loaded model to compute with; None: load `settings.model_path`.
+        clock: Seconds that only rise.
 
     Attributes:
-        ready: What was loaded, and what its self-test measured.
+        ready: What was loaded, and what was measured of it.
         steps: Decode calls since the start.
         drawn_tokens: New tokens since the start.
-        prefilled_tokens: Prompt tokens since the start.
+        prefilled_tokens: Prompt tokens computed since the start.
 
     Raises:
         StartError: There is no such file, no kernels, or they refuse the model.
     """
 
-    def __init__(self, settings: EngineSettings, kernels: Kernels | None = None) -> None:
-        self._kernels = kernels or _load(settings)
-        facts = self._kernels.facts
-        context_tokens = settings.context_tokens or min(facts.context_tokens, DEFAULT_CONTEXT_TOKENS)
-        kv_tokens = settings.kv_tokens or settings.slots * context_tokens
-        self_test = open_tested_context(self._kernels, _shape(settings, kv_tokens))
-        self._vocabulary = Vocabulary(self._kernels)
-        reader = PromptReader(self._kernels, self._vocabulary)
-        limits = Limits(context_tokens=context_tokens, kv_tokens=kv_tokens, slots=settings.slots)
-        self._intake = Intake(reader, self._vocabulary, limits)
-        self._scheduler = Scheduler(
-            slots=settings.slots,
-            kv_tokens=kv_tokens,
-            step_tokens=settings.step_tokens,
-            queue_limit=settings.queue_limit,
-            begin=self._begin,
+    def __init__(
+        self, settings: EngineSettings, kernels: Kernels | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        loaded = load_model(settings, kernels)
+        shape = loaded.shape
+        self._clock = clock
+        self._kernels = loaded.kernels
+        self._vocabulary = loaded.vocabulary
+        limits = Limits(context_tokens=loaded.context_tokens, kv_tokens=shape.kv_tokens, slots=settings.slots)
+        self._intake = Intake(loaded.reader, loaded.vocabulary, limits)
+        self._costs = LaneCosts(StepCosts(loaded.curves.verify_s), loaded.curves.cell_s)
+        self._memory = CellMemory(
+            loaded.kernels, lanes=shape.lanes, lane_tokens=shape.kv_tokens, lane_sequences=shape.sequences
         )
-        self._speculates = settings.speculation
-        self._speculator = Speculator(estimated_costs(self_test), end_tokens=self._vocabulary.ends)
-        self._emission = Emission(self._vocabulary)
+        saved = SavedStates[Stored](
+            memory_bytes=settings.prefix_cache_bytes,
+            file_bytes=settings.prefix_spill_bytes,
+            directory=settings.prefix_spill_directory or None,
+        )
+        self._cache = PrefixCache(self._memory, saved)
+        self._speculator = Speculator(self._costs.curve, end_tokens=loaded.vocabulary.ends)
+        beginning = Beginning(loaded.vocabulary, self._speculator, speculates=settings.speculation)
+        self._scheduler = Scheduler(
+            self._memory,
+            self._cache,
+            self._costs,
+            slots=settings.slots,
+            queue_limit=settings.queue_limit,
+            begin=beginning.choices,
+        )
+        self._step_tokens = settings.step_tokens
+        self._planner = StepPlanner(self._memory, self._costs, step_tokens=settings.step_tokens)
+        self._embedder = Embedder(loaded.kernels, queue_limit=settings.queue_limit)
+        self._emission = Emission(loaded.vocabulary, clock)
+        self._workload = Workload(self._costs)
         self.steps = 0
         self.drawn_tokens = 0
         self.prefilled_tokens = 0
-        self.ready = Ready(
-            model=settings.model_name or Path(settings.model_path).name,
-            path=settings.model_path,
-            sha256=settings.sha256,
-            quantisation=facts.quantisation,
-            description=facts.description,
-            kernels=self._kernels.name,
-            context_tokens=context_tokens,
-            kv_tokens=kv_tokens,
-            slots=settings.slots,
-            queue_limit=settings.queue_limit,
-            vocabulary_tokens=facts.vocabulary_tokens,
-            has_chat_template=reader.has_chat_template,
-            self_test=self_test,
-            thinks=reader.marks is not None,
-            tool_format=reader.family.name,
-        )
+        self.ready = loaded.ready(settings)
 
     @property
     def busy(self) -> bool:
         """Whether a step would have anything to do."""
-        return bool(self._scheduler.queue or self._scheduler.running)
+        return bool(self._scheduler.requests) or self._embedder.busy
 
     @property
     def queued(self) -> int:
         """Requests waiting for a slot."""
-        return len(self._scheduler.queue)
+        return self._scheduler.queued
 
     @property
     def running(self) -> int:
         """Choices that hold a slot."""
-        return self._scheduler.slots - len(self._scheduler.free_slots)
+        return len(self._scheduler.placed)
 
     @property
     def free_kv_tokens(self) -> int:
-        """Cells not promised to anybody."""
-        return self._scheduler.free_kv_tokens
+        """Cells that nobody holds."""
+        return sum(self._memory.free_tokens(lane) for lane in self._memory.lanes)
 
     @property
     def requests(self) -> tuple[int, ...]:
         """The numbers of all requests, queued or running."""
-        return (*(request.id for request in self._scheduler.queue), *self._scheduler.running)
+        return (*self._scheduler.requests, *self._embedder.requests)
 
     def prepare(self, request: Generate) -> Prepared:
         """Check a request and read its prompt; it takes no slot yet.
@@ -132,6 +140,14 @@ class Engine:
         """
         return self._intake.prepare(request)
 
+    def prepare_embedding(self, request: Embed) -> PreparedEmbedding:
+        """Check a request for vectors and read its texts.
+
+        Raises:
+            RequestError: It cannot be served; the class says why.
+        """
+        return self._intake.prepare_embedding(request)
+
     def count_tokens(self, request: CountTokens) -> int:
         """How many prompt tokens a conversation or a text is.
 
@@ -140,13 +156,23 @@ class Engine:
         """
         return self._intake.count(request)
 
-    def submit(self, request: Prepared) -> Accepted:
+    def submit(self, request: Prepared | PreparedEmbedding) -> Accepted:
         """Put a request into the queue; its other events come from `step`.
 
         Raises:
             QueueFull: Too many wait already.
         """
-        self._scheduler.add(request)
+        if isinstance(request, PreparedEmbedding):
+            return self._embedder.submit(request)
+        now_s = self._clock()
+        running = Running(
+            request=request,
+            echo=PromptEcho(request, self._vocabulary) if request.echo else None,
+            arrived_s=now_s,
+            due_s=now_s + self._workload.work_s(request),
+            expires_s=math.inf if request.deadline_s is None else now_s + request.deadline_s,
+        )
+        self._scheduler.add(running, now_s)
         return Accepted(id=request.id, prompt_tokens=len(request.prompt))
 
     def cancel(self, number: int) -> None:
@@ -154,50 +180,33 @@ class Engine:
 
         Its slots are free at once and no event of it follows. Unknown ids are ignored.
         """
-        self._scheduler.drop_queued(number)
-        if running := self._scheduler.running.get(number):
-            running.abandon()
-            self._free_what_is_over(running)
+        if running := self._scheduler.requests.get(number):
+            self._scheduler.drop(running)
+        self._embedder.cancel(number)
 
-    def step(self) -> list[Text | Done | Failed]:
+    def step(self) -> list[Event]:
         """Schedule, run, verify, emit, release: one decode call, and what came of it."""
-        planned = self._scheduler.plan(self._plan_drafts)
-        events = self._run(planned) or [event for item in planned for event in self._verify(item)]
+        events: list[Event] = list(self._fail_expired())
+        planned = self._schedule()
+        events += self._run(planned) or [event for item in planned for event in self._verify(item)]
         self._release_what_is_over()
+        events += self._embedder.step(_EMBEDDED_BESIDE if planned else self._step_tokens)
         return events
 
     def close(self) -> None:
         """Free the model."""
+        self._cache.close()
         self._kernels.close()
 
-    def _begin(self, request: Prepared) -> Running:
-        running = Running(request=request)
-        running.choices += [
-            Choice(
-                running=running,
-                index=index,
-                chooser=self._new_chooser(request, index),
-                draft=self._new_draft(request),
-                tokens=list(request.prompt),
-                transcript=request.plan.transcript(),
-            )
-            for index in range(request.n)
-        ]
-        return running
+    def _fail_expired(self) -> Iterator[Failed]:
+        for running in self._scheduler.expired(self._clock()):
+            yield _fail(running, DeadlineExceeded(f"not done {running.request.deadline_s:g} s after it was taken"))
+            self._scheduler.drop(running)
 
-    def _new_draft(self, request: Prepared) -> Draft:
-        return self._speculator.begin(
-            request.prompt,
-            scope=request.scope,
-            prediction=request.prediction,
-            wanted=request.speculative if self._speculates else NEVER,
-            temperature=request.sampling.temperature,
-        )
-
-    def _new_chooser(self, request: Prepared, index: int) -> Chooser:
-        grammar = request.new_grammar() if request.new_grammar is not None else None
-        ends, budget = self._vocabulary.ends, request.plan.budget()
-        return Chooser(request.sampling, choice=index, prompt=request.prompt, ends=ends, grammar=grammar, budget=budget)
+    def _schedule(self) -> list[Planned]:
+        self._scheduler.make_room()
+        self._scheduler.admit(self._clock())
+        return self._planner.plan(self._scheduler.placed, self._plan_drafts)
 
     def _plan_drafts(self, choices: Sequence[Choice], room_rows: int) -> list[tuple[int, ...]]:
         # A choice's last token needs no cell: what is drafted beyond it would be computed for nothing.
@@ -208,46 +217,62 @@ class Engine:
             room_rows=room_rows,
         )
 
-    def _run(self, planned: Sequence[Planned]) -> list[Text | Done | Failed]:
+    def _run(self, planned: Sequence[Planned]) -> list[Failed]:
         """Decode the rows; the failures of all requests in the batch if the kernels fail."""
         if not planned:
             return []
         self.steps += 1
+        rows = [row for item in planned for row in item.rows]
+        started_s = time.perf_counter()
         try:
-            self._kernels.decode([row for item in planned for row in item.rows])
+            self._kernels.decode(rows)
         except DecodeError as error:
             _logger.exception("a batch for %d choices failed", len(planned))
             failed = {item.choice.running.request.id: item.choice.running for item in planned}
             return [_fail(running, DecodeFailed(str(error))) for running in failed.values()]
+        seconds = time.perf_counter() - started_s
         for item in planned:
             if not item.choice.running.prompt_is_read:
                 self.prefilled_tokens += len(item.rows)
             item.choice.computed += len(item.rows)
+            self._memory.grew(item.rows[0].sequence, len(item.rows))
+        lanes = {self._memory.lane_of(item.rows[0].sequence) for item in planned}
+        if len(lanes) == 1:
+            self._costs.measured(len(rows), self._memory.used_tokens(lanes.pop()), seconds)
         return []
 
-    def _verify(self, planned: Planned) -> Iterator[Text | Done | Failed]:
+    def _verify(self, planned: Planned) -> Iterator[Event]:
         """Draw from the rows that have logits, and say what the tokens add to the texts."""
         choice, running = planned.choice, planned.choice.running
-        if planned.first_logits is None or running.over:
+        if running.over:
             return
         try:
-            for reader in [choice] if running.prompt_is_read else self._share_prompt(running):
-                yield from self._extend(reader, planned.drafted, planned.first_logits)
+            if running.echo is not None and not running.prompt_is_read:
+                yield from running.echo.read(choice.computed, lambda position: self._row_at(planned, position))
+            if planned.first_logits is None:
+                return
+            if running.prompt_is_read:
+                yield from self._extend(choice, planned.drafted, planned.first_logits)
+            else:
+                self._scheduler.share_prompt(running)
+                running.first_token_s = self._clock()
+                for reader in running.choices:
+                    yield from self._begin(reader, planned.first_logits)
         except RequestError as error:
             yield _fail(running, error)
         except Exception as error:  # one request's trouble is not the others'
             _logger.exception("request %d failed", running.request.id)
             yield _fail(running, RequestError(f"the engine failed on this request: {error}"))
 
-    def _share_prompt(self, running: Running) -> list[Choice]:
-        """The prompt is decoded, in the first choice's slot: let the others have it too."""
-        first, *others = running.choices
-        running.prompt_is_read = True
-        for choice in others:
-            if first.slot is not None and choice.slot is not None:
-                self._kernels.share(first.slot, choice.slot, first.computed)
-                choice.computed = first.computed
-        return running.choices
+    def _row_at(self, planned: Planned, position: int) -> Logits:
+        return self._kernels.logits(planned.first_row + position - planned.rows[0].position)
+
+    def _begin(self, choice: Choice, row: int) -> Iterator[Text | Done]:
+        """The prompt is read: the first token, if there shall be one."""
+        if choice.room_tokens:
+            yield from self._extend(choice, (), row)
+        else:
+            yield from self._emission.nothing(choice)
 
     def _extend(self, choice: Choice, drafted: tuple[int, ...], first_row: int) -> Iterator[Text | Done]:
         """Emit the tokens that the rows have shown, and drop the cells of drafts that were wrong."""
@@ -264,37 +289,19 @@ class Engine:
         self._speculator.learn(choice.draft, drafted=drafted, emitted=emitted, probabilities=probabilities)
         if choice.slot is not None and choice.computed >= len(choice.tokens):
             choice.computed = len(choice.tokens) - 1
-            self._kernels.remove(choice.slot, choice.computed)
+            self._memory.cut(choice.slot, choice.computed)
 
     def _release_what_is_over(self) -> None:
-        for running in tuple(self._scheduler.running.values()):
-            self._free_what_is_over(running)
-
-    def _free_what_is_over(self, running: Running) -> None:
-        for choice in running.choices:
-            if choice.over and (slot := self._scheduler.free(choice)) is not None:
-                self._speculator.end(choice.draft)
-                self._kernels.remove(slot)
-        if running.over:
-            self._scheduler.forget(running)
+        for running in tuple(self._scheduler.requests.values()):
+            for choice in running.choices:
+                if choice.over and choice.slot is not None:
+                    self._scheduler.release(choice, keep=not running.abandoned)
+                    self._speculator.end(choice.draft)
+                    self._workload.learn(choice)
+            if running.over:
+                self._scheduler.drop(running)
 
 
 def _fail(running: Running, error: RequestError) -> Failed:
     running.abandon()
     return Failed(id=running.request.id, code=error.code, message=str(error), param=error.param)
-
-
-def _shape(settings: EngineSettings, kv_tokens: int) -> ContextShape:
-    return ContextShape(
-        kv_tokens=kv_tokens,
-        sequences=settings.slots,
-        threads=settings.threads or default_threads(),
-        batch_rows=max(settings.step_tokens, _LEAST_BATCH_ROWS),
-        micro_batch_rows=settings.micro_batch_rows,
-    )
-
-
-def _load(settings: EngineSettings) -> Kernels:
-    if not Path(settings.model_path).is_file():
-        raise ModelNotFound(f"there is no model file {settings.model_path}")
-    return load_kernels(settings.model_path, settings.kernels)

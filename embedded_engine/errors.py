@@ -11,6 +11,7 @@ EngineError
     ├── NoChatTemplate         "no_chat_template": the model has none
     ├── ContextLengthExceeded  "context_length_exceeded": the prompt leaves no room for an answer
     ├── QueueFull              "queue_full": too many requests wait already
+    ├── DeadlineExceeded       "deadline_exceeded": its time was over before it was
     ├── DecodeFailed           "decode_failed": the kernels failed on a batch that held this request
     └── BadNumerics            "numerics": the logits are not numbers
 
@@ -86,6 +87,12 @@ class QueueFull(RequestError):
     """Too many requests wait already."""
 
     code = "queue_full"
+
+
+class DeadlineExceeded(RequestError):
+    """The request's time was over before its answer was whole."""
+
+    code = "deadline_exceeded"
 
 
 class DecodeFailed(RequestError):

@@ -257,6 +257,7 @@ class Failed(Struct, frozen=True, kw_only=True, tag=True):
     """The whole request is over with an error.
 
     `code` is one of "invalid_request", "invalid_messages", "context_length_exceeded", "no_chat_template", "queue_full",
+    "deadline_exceeded",
     "decode_failed", "numerics" and "internal"; `message` is for people; `param` names the field at fault where there is
     one.
     """

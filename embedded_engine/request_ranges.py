@@ -64,6 +64,8 @@ def check_ranges(request: Generate, *, slots: int, vocabulary_tokens: int) -> No
         "echo": (not request.echo or request.messages is None, "is for text prompts, not for conversations"),
         "logit_bias": _bias_check(request, vocabulary_tokens),
         "speculative": _speculative_check(request),
+        "predicted_tokens": (request.predicted_tokens is None or request.predicted_tokens >= 0, "must not be negative"),
+        "deadline_s": (request.deadline_s is None or 0 < request.deadline_s < math.inf, "must be a number over 0"),
     }
     for param, (good, rule) in checks.items():
         if not good:

@@ -1,139 +1,210 @@
-"""Decides which rows the next decode call computes.
+"""Decides who runs, and where.
 
-First come, first served: a request is admitted when slots for all its choices and the cells that it may come to need
-are free, and keeps them to its end. In each step every choice that decodes gets its next row and its drafted ones; what
-is left of the step's tokens goes to the prompts of the admitted, oldest first, so that a long prompt does not hold up a
-stream for longer than one step.
+Who comes first: each request has a time by which it would be done if it began when it came and were alone, and the
+earliest goes first. So short work overtakes long work, and nobody waits for ever: who comes later than a request's own
+work takes cannot overtake it. Nobody overtakes otherwise, or requests for many slots would never find enough free.
+
+A request is admitted when there are slots for all its choices, and a lane with cells for its prompt and a little of its
+answers. When a lane runs out of cells, the least urgent there loses its own and waits again; its tokens, its text and
+its draws go on where they were once its cells are back. They are saved to the prefix cache, and at worst read again.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import heapq
+from bisect import insort
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import NamedTuple
 
 from embedded_engine.choice import Choice, Running
 from embedded_engine.errors import QueueFull
-from embedded_engine.intake import Prepared
-from embedded_engine.kernels.port import Row
+from embedded_engine.lane_costs import LaneCosts
+from embedded_engine.memory import CellMemory
+from embedded_engine.prefix_cache import Prefix, PrefixCache
 
-__all__ = ["Planned", "Scheduler"]
+__all__ = ["Scheduler"]
 
-PlanDrafts = Callable[[Sequence[Choice], int], Sequence[tuple[int, ...]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The rows of one choice in a step.
-
-    Attributes:
-        choice: Whose.
-        rows: Its next tokens, and after them the drafted ones.
-        drafted: So many of the last rows are drafts.
-        first_logits: The number, in the whole step, of its first row that has logits; None where none has.
-    """
-
-    choice: Choice
-    rows: list[Row]
-    drafted: tuple[int, ...]
-    first_logits: int | None
+_HEADROOM_TOKENS = 32
+"""Cells that an answer should find free beyond its prompt, so that not everybody is admitted and then thrown out."""
 
 
-@dataclass(slots=True, kw_only=True)
+class _Waiting(NamedTuple):
+    """A place in the queue: of a whole request, or of one choice that lost its cells."""
+
+    due_s: float
+    order: int
+    running: Running
+    choice: Choice | None
+
+
 class Scheduler:
-    """The queue, the slots and the cells.
+    """The queue and the slots.
 
-    Attributes:
+    Args:
+        memory: Where the cells are.
+        cache: What was computed before.
+        costs: What a lane's rows cost.
         slots: Choices at once.
-        kv_tokens: Cells for all of them.
-        step_tokens: Rows in a step.
-        queue_limit: Requests that may wait.
+        queue_limit: Requests that may wait for their first slot.
+        begin: Makes a request's choices.
     """
 
-    slots: int
-    kv_tokens: int
-    step_tokens: int
-    queue_limit: int
-    begin: Callable[[Prepared], Running]
-    queue: deque[Prepared] = field(default_factory=deque)
-    running: dict[int, Running] = field(default_factory=dict)
-    free_slots: list[int] = field(default_factory=list)
-    free_kv_tokens: int = 0
+    def __init__(
+        self,
+        memory: CellMemory,
+        cache: PrefixCache,
+        costs: LaneCosts,
+        *,
+        slots: int,
+        queue_limit: int,
+        begin: Callable[[Running], list[Choice]],
+    ) -> None:
+        self._memory = memory
+        self._cache = cache
+        self._costs = costs
+        self._queue_limit = queue_limit
+        self._begin = begin
+        self._waiting: list[_Waiting] = []
+        self._order = count()
+        self.slots = slots
+        self.requests: dict[int, Running] = {}
+        self.placed: list[Choice] = []
+        """Choices with a slot, most urgent first."""
+        self.preempted = 0
+        """Choices that lost their cells, since the start."""
 
-    def __post_init__(self) -> None:
-        self.free_slots = list(range(self.slots))
-        self.free_kv_tokens = self.kv_tokens
+    @property
+    def queued(self) -> int:
+        """Requests that wait for their first slot."""
+        return sum(not waiting.running.choices for waiting in self._waiting)
 
-    def add(self, request: Prepared) -> None:
-        """Admit a request if it fits and nobody waits before it; else it waits.
+    def add(self, running: Running, now_s: float) -> None:
+        """Take a request in: at once if it fits and nobody waits before it, else into the queue.
 
         Raises:
             QueueFull: Too many wait already.
         """
-        self._admit_waiting()
-        if not self.queue and self._fits(request):
-            self._admit(request)
+        self.requests[running.request.id] = running
+        self._wait(running, None)
+        self.admit(now_s)
+        if self.queued > self._queue_limit:
+            self.drop(running)
+            raise QueueFull(f"{self._queue_limit} requests are waiting already; try again later")
+
+    def admit(self, now_s: float) -> None:
+        """Give slots to those who wait, as far as they go."""
+        while self._waiting and self._place(self._waiting[0], now_s):
+            heapq.heappop(self._waiting)
+
+    def make_room(self) -> None:
+        """See to it that every choice that decodes has a cell for its next token."""
+        for lane in self._memory.lanes:
+            here = [choice for choice in self.placed if self._memory.lane_of(_slot(choice)) == lane]
+            while len(here) > 1 and sum(choice.decodes for choice in here) > self._memory.free_tokens(lane):
+                self._preempt(here.pop())
+                here = [choice for choice in here if choice.slot is not None]
+
+    def release(self, choice: Choice, *, keep: bool) -> None:
+        """A choice needs its slot no more; what was computed for it may be kept."""
+        if choice.slot is None:
             return
-        if len(self.queue) >= self.queue_limit:
-            raise QueueFull(f"{len(self.queue)} requests are waiting already; try again later")
-        self.queue.append(request)
+        if keep:
+            self._cache.keep(choice.running.request.scope, choice.tokens[: choice.computed], choice.slot)
+        self._cache.let_go(choice.slot)
+        self._memory.release(choice.slot)
+        choice.slot = None
+        self.placed.remove(choice)
 
-    def plan(self, plan_drafts: PlanDrafts) -> list[Planned]:
-        """Admit what fits, and say which rows come next; empty when there is nothing to do."""
-        self._admit_waiting()
-        choices = [choice for running in self.running.values() for choice in running.choices]
-        decoding = [choice for choice in choices if choice.decodes]
-        drafts = plan_drafts(decoding, self.step_tokens - len(decoding)) if decoding else ()
-        planned: list[Planned] = []
-        room = self.step_tokens
-        for choice, drafted in zip(decoding, drafts, strict=True):
-            planned.append(_rows(choice, 1, drafted, at=self.step_tokens - room))
-            room -= len(planned[-1].rows)
-        for running in self.running.values():
-            if not running.prompt_is_read and room:
-                choice = running.choices[0]
-                count = min(room, len(choice.tokens) - choice.computed)
-                planned.append(_rows(choice, count, (), at=self.step_tokens - room))
-                room -= count
-        return planned
-
-    def drop_queued(self, number: int) -> None:
-        """Take a request out of the queue, if it is there."""
-        self.queue = deque(request for request in self.queue if request.id != number)
-
-    def free(self, choice: Choice) -> int | None:
-        """The slot that the choice had; it may be given to another. None if it had none."""
-        slot, choice.slot = choice.slot, None
-        if slot is not None:
-            self.free_slots.append(slot)
-            self.free_slots.sort()
-        return slot
-
-    def forget(self, running: Running) -> None:
-        """The request is over: its cells may be given to others."""
-        self.free_kv_tokens += running.request.kv_tokens
-        del self.running[running.request.id]
-
-    def _admit_waiting(self) -> None:
-        while self.queue and self._fits(self.queue[0]):
-            self._admit(self.queue.popleft())
-
-    def _fits(self, request: Prepared) -> bool:
-        return len(self.free_slots) >= request.n and self.free_kv_tokens >= request.kv_tokens
-
-    def _admit(self, request: Prepared) -> None:
-        self.free_kv_tokens -= request.kv_tokens
-        running = self.begin(request)
+    def drop(self, running: Running) -> None:
+        """A request is over: its slots and its places in the queue are free."""
         for choice in running.choices:
-            choice.slot = self.free_slots.pop(0)
-        self.running[request.id] = running
+            self.release(choice, keep=running.prompt_is_read and not running.abandoned)
+        self._waiting = [waiting for waiting in self._waiting if waiting.running is not running]
+        heapq.heapify(self._waiting)
+        self.requests.pop(running.request.id, None)
+
+    def share_prompt(self, running: Running) -> None:
+        """The first choice has read the prompt: let the others have it, and whoever comes with the same beginning."""
+        first, *others = running.choices
+        running.prompt_is_read = True
+        for choice in others:
+            self._memory.share(_slot(first), _slot(choice), first.computed)
+            choice.computed = first.computed
+        self._cache.hold(running.request.scope, running.request.prompt, _slot(first))
+
+    def expired(self, now_s: float) -> Iterator[Running]:
+        """Requests whose time is over."""
+        return (running for running in tuple(self.requests.values()) if running.expires_s <= now_s)
+
+    def _wait(self, running: Running, choice: Choice | None) -> None:
+        heapq.heappush(self._waiting, _Waiting(running.due_s, next(self._order), running, choice))
+
+    def _place(self, waiting: _Waiting, now_s: float) -> bool:
+        running, choice = waiting.running, waiting.choice
+        request = running.request
+        tokens = request.prompt if choice is None else choice.tokens
+        slots = request.n if choice is None else 1
+        if len(self.placed) + slots > self.slots:
+            return False
+        prefix = None if request.scores_prompt else self._cache.find(request.scope, tokens[:-1])
+        room = request.max_tokens if choice is None else choice.room_tokens
+        lane = self._best_lane(len(tokens), slots, prefix, headroom=slots * min(room, _HEADROOM_TOKENS))
+        if lane is None:
+            return False
+        if choice is None:
+            running.choices = running.choices or self._begin(running)
+            running.placed_s = running.placed_s or now_s
+        placed = running.choices if choice is None else [choice]
+        for one in placed:
+            one.slot = self._memory.claim(lane)
+            insort(self.placed, one, key=_due_s)
+        placed[0].computed = self._cache.load(prefix, _slot(placed[0])) if prefix is not None else 0
+        if not running.prompt_is_read:
+            running.cached_tokens = placed[0].computed
+        return True
+
+    def _best_lane(self, tokens: int, slots: int, prefix: Prefix | None, *, headroom: int) -> int | None:
+        """The lane where a sequence of so many tokens makes the steps least longer; None where it fits nowhere."""
+        best, best_s = None, 0.0
+        for lane in self._memory.lanes:
+            here = [choice for choice in self.placed if self._memory.lane_of(_slot(choice)) == lane]
+            shared = self._shared(prefix, lane)
+            promised = sum(choice.uncomputed_tokens for choice in here if choice.decodes or choice.reads)
+            free = self._memory.free_tokens(lane) - promised
+            needed = tokens - shared + (headroom if here else 1)
+            if self._memory.free_sequences(lane) < slots or free < needed:
+                continue
+            used = self._memory.used_tokens(lane) + promised
+            later_s = self._costs.call_s(len(here) + slots, used + tokens - shared)
+            added_s = later_s - self._costs.call_s(len(here), used)
+            if best is None or added_s < best_s:
+                best, best_s = lane, added_s
+        return best
+
+    def _shared(self, prefix: Prefix | None, lane: int) -> int:
+        """So many of a prefix's tokens need no new cells in a lane."""
+        sequence = prefix.stored.sequence if prefix is not None else None
+        if prefix is None or sequence is None or self._memory.lane_of(sequence) != lane:
+            return 0
+        return prefix.tokens
+
+    def _preempt(self, choice: Choice) -> None:
+        """Take a choice's cells away, and let it wait for others."""
+        running = choice.running
+        self.preempted += 1
+        if running.prompt_is_read:
+            self.release(choice, keep=True)
+            choice.computed = 0
+            self._wait(running, choice)
+            return
+        for one in running.choices:
+            self.release(one, keep=one is running.choices[0])
+            one.computed = 0
+        self._wait(running, None)
 
 
-def _rows(choice: Choice, count: int, drafted: tuple[int, ...], *, at: int) -> Planned:
-    """`count` tokens that are to be computed, and drafted ones after the last."""
-    slot = choice.slot if choice.slot is not None else -1
-    start, end = choice.computed, choice.computed + count
-    last = len(choice.tokens) - 1
-    tokens = (*choice.tokens[start:end], *drafted)
-    rows = [Row(slot, token, start + index, start + index >= last) for index, token in enumerate(tokens)]
-    return Planned(
-        choice=choice, rows=rows, drafted=drafted, first_logits=at + count - 1 if end == len(choice.tokens) else None
-    )
+def _due_s(choice: Choice) -> float:
+    return choice.running.due_s
+
+
+def _slot(choice: Choice) -> int:
+    return -1 if choice.slot is None else choice.slot

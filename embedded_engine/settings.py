@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_CONTEXT_TOKENS = 4096
-"""Every slot has its whole context set aside, at 10 to 200 kB a token: more must be asked for."""
+"""Every lane has a whole context set aside, at 10 to 200 kB a token: more must be asked for."""
+
+DEFAULT_LANES = 4
+"""Eight sequences of a few hundred tokens do best in two to four lanes; more help long ones only, and cost memory."""
+
+_NOT_NEGATIVE = (
+    *("context_tokens", "lanes", "kv_tokens", "threads", "queue_limit"),
+    *("prefix_cache_bytes", "prefix_spill_bytes"),
+)
 
 _MAX_THREADS = 16
 """Decoding is bound by memory bandwidth; past so many cores more threads only wait for each other."""
@@ -22,14 +30,20 @@ class EngineSettings:
         context_tokens: Prompt and answer of one choice share this many tokens; 0: what the model was trained for, at
             most 4096.
         slots: How many choices run at once.
-        kv_tokens: Cells of context memory for all of them together; 0: `slots` x `context_tokens`. A request is
-            admitted when the cells that it may come to need are free.
+        lanes: Memories that the choices are spread over; 0: 4, or `slots` where that is less. A row costs time for
+            every cell of its lane, a lane a pass over the weights.
+        kv_tokens: Cells of all lanes together; 0: for half the slots, each with a whole context. A lane has room for
+            one whole context at least. A request is admitted when there are cells for its prompt and a little more;
+            when a lane runs full the least urgent choice waits for others to end.
         threads: 0: the machine's physical cores but one, at most 16.
         step_tokens: Rows in one decode call. What running choices leave of it goes to prompts, so that a long prompt
             does not hold up a stream for longer than one such call.
         micro_batch_rows: Rows that the kernels compute at once. Up to 31 rows ik_llama.cpp computes each bit for bit as
             if it were alone; more are some 15 % faster on prompts, and no longer the same to the last bit.
         queue_limit: How many requests may wait for a slot.
+        prefix_cache_bytes: Memory in which computed prefixes wait for prompts that begin like them; 0: none are kept.
+        prefix_spill_bytes: The same in files, for what the memory has no room for.
+        prefix_spill_directory: Where the files are, which nobody can see; empty: where temporary files are.
         kernels: "ik_llama", "llama_cpp", or empty for the first that is installed.
         speculation: Whether tokens are drafted and verified together, which changes how fast an answer comes and
             nothing in it. A request may say no for itself.
@@ -40,11 +54,15 @@ class EngineSettings:
     sha256: str | None = None
     context_tokens: int = 0
     slots: int = 8
+    lanes: int = 0
     kv_tokens: int = 0
     threads: int = 0
     step_tokens: int = 62
     micro_batch_rows: int = 31
-    queue_limit: int = 64
+    queue_limit: int = 256
+    prefix_cache_bytes: int = 256 * 1024 * 1024
+    prefix_spill_bytes: int = 0
+    prefix_spill_directory: str = ""
     kernels: str = ""
     speculation: bool = True
 
@@ -52,7 +70,7 @@ class EngineSettings:
         for name in ("slots", "step_tokens", "micro_batch_rows"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("context_tokens", "kv_tokens", "threads", "queue_limit"):
+        for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
         if self.step_tokens < self.slots:

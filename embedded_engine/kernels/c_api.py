@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from embedded_engine.errors import LoadFailed
 from embedded_engine.kernels.batch import Batch
 from embedded_engine.kernels.model_facts import read_facts
-from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, Row
+from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, Row, SavedCells
 
 __all__ = ["NOT_TEXT", "POOLING_NONE", "CKernels", "LogCallback", "log_to_python", "signature"]
 
@@ -177,25 +177,25 @@ class CKernels(ABC):
         lane, local = divmod(source, self._shape.sequences)
         self._share(self._lanes[lane].context, local, target % self._shape.sequences, tokens)
 
-    def save(self, sequence: int) -> bytes:
+    def save(self, sequence: int) -> SavedCells:
         """See `Kernels.save`."""
         lane, local = divmod(sequence, self._shape.sequences)
         context, flags = self._lanes[lane].context, self.state_flags
-        size: int = self._library.llama_state_seq_get_size(context, local, *flags)
-        saved = ctypes.create_string_buffer(size)
-        written: int = self._library.llama_state_seq_get_data(context, saved, size, local, *flags)
-        return saved.raw[:written]
+        saved = np.empty(self._library.llama_state_seq_get_size(context, local, *flags), np.uint8)
+        written: int = self._library.llama_state_seq_get_data(context, saved.ctypes.data, saved.size, local, *flags)
+        return saved[:written]
 
-    def restore(self, sequence: int, saved: bytes) -> bool:
+    def restore(self, sequence: int, saved: SavedCells) -> bool:
         """See `Kernels.restore`."""
         lane, local = divmod(sequence, self._shape.sequences)
         context = self._lanes[lane].context
-        for is_last in (False, True):
-            if self._library.llama_state_seq_set_data(context, saved, len(saved), local, *self.state_flags):
-                return True
-            self._remove(context, local, 0)
-            if is_last or not self._make_room(context):
-                return False
+        set_data, arguments = self._library.llama_state_seq_set_data, (saved.ctypes.data, saved.size, local)
+        if set_data(context, *arguments, *self.state_flags):
+            return True
+        self._remove(context, local, 0)
+        if self._make_room(context) and set_data(context, *arguments, *self.state_flags):
+            return True
+        self._remove(context, local, 0)
         return False
 
     def compact(self, lane: int) -> None:

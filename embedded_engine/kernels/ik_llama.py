@@ -107,7 +107,7 @@ class IkLlamaKernels(CKernels):
 def _declare(library: ctypes.CDLL, api: Any) -> None:
     declare(library)
     pointer, i32, flag = ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool
-    size, data = ctypes.c_size_t, ctypes.c_char_p
+    size = ctypes.c_size_t
     signature(library, "llama_decode", i32, pointer, api.llama_batch)
     signature(library, "llama_free_model", None, pointer)
     signature(library, "llama_token_is_eog", flag, pointer, i32)
@@ -115,7 +115,7 @@ def _declare(library: ctypes.CDLL, api: Any) -> None:
     signature(library, "llama_kv_cache_seq_rm", flag, pointer, i32, i32, i32)
     signature(library, "llama_kv_cache_seq_cp", None, pointer, i32, i32, i32, i32)
     signature(library, "llama_state_seq_get_size", size, pointer, i32, i32)
-    signature(library, "llama_state_seq_get_data", size, pointer, data, size, i32, i32)
-    signature(library, "llama_state_seq_set_data", size, pointer, data, size, i32, i32)
+    signature(library, "llama_state_seq_get_data", size, pointer, pointer, size, i32, i32)
+    signature(library, "llama_state_seq_set_data", size, pointer, pointer, size, i32, i32)
     signature(library, "llama_kv_cache_defrag", None, pointer)
     signature(library, "llama_kv_cache_update", i32, pointer)

@@ -210,6 +210,6 @@ def _declare(library: ctypes.CDLL) -> None:
     signature(library, "llama_vocab_get_attr", i32, pointer, i32)
     signature(library, "llama_memory_seq_rm", flag, pointer, i32, i32, i32)
     signature(library, "llama_state_seq_get_size", ctypes.c_size_t, pointer, i32)
-    signature(library, "llama_state_seq_get_data", ctypes.c_size_t, pointer, text, ctypes.c_size_t, i32)
-    signature(library, "llama_state_seq_set_data", ctypes.c_size_t, pointer, text, ctypes.c_size_t, i32)
+    signature(library, "llama_state_seq_get_data", ctypes.c_size_t, pointer, pointer, ctypes.c_size_t, i32)
+    signature(library, "llama_state_seq_set_data", ctypes.c_size_t, pointer, pointer, ctypes.c_size_t, i32)
     signature(library, "llama_memory_seq_cp", None, pointer, i32, i32, i32, i32)

@@ -15,10 +15,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ContextShape", "DecodeError", "Kernels", "Logits", "ModelFacts", "Row"]
+__all__ = ["ContextShape", "DecodeError", "Kernels", "Logits", "ModelFacts", "Row", "SavedCells"]
 
 Logits = NDArray[np.float32]
 """One row of unnormalised log-probabilities, shape (vocabulary_tokens,)."""
+
+SavedCells = NDArray[np.uint8]
+"""A sequence's cells, in the library's own format."""
 
 
 class DecodeError(Exception):
@@ -147,10 +150,10 @@ class Kernels(Protocol):
         No cell is copied or used up.
         """
 
-    def save(self, sequence: int) -> bytes:
+    def save(self, sequence: int) -> SavedCells:
         """All cells of a sequence, for `restore` of the same kernels with the same model and shape of cells."""
 
-    def restore(self, sequence: int, saved: bytes) -> bool:
+    def restore(self, sequence: int, saved: SavedCells) -> bool:
         """Fill the empty `sequence`, of any lane, with what `save` gave; False, and empty, where there is no room."""
 
     def compact(self, lane: int) -> None:

@@ -4,8 +4,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from embedded_engine.answer_plan import AnswerPlan
+from embedded_engine.beginning import Beginning
+from embedded_engine.choice import Choice, Running
 from embedded_engine.engine import Engine
+from embedded_engine.intake import Prepared
+from embedded_engine.sampling.parameters import Sampling
 from embedded_engine.settings import EngineSettings
+from embedded_engine.speculation.costs import StepCosts
+from embedded_engine.speculation.speculator import Speculator
+from embedded_engine.vocabulary import Vocabulary
 from tests.unit.embedded_engine.toy import Answers, ToyKernels, after_prompt, run
 
 
@@ -40,3 +48,28 @@ def answering() -> Callable[..., ToyKernels]:
         return ToyKernels(next_token=after_prompt(b"?", list(answer)))
 
     return make
+
+
+@pytest.fixture
+def vocabulary() -> Vocabulary:
+    """The toy model's."""
+    return Vocabulary(ToyKernels())
+
+
+@pytest.fixture
+def prepared(vocabulary: Vocabulary) -> Callable[..., Prepared]:
+    """Makes greedy requests: a number, prompt tokens, and other fields."""
+
+    def make(number: int, prompt_tokens: int = 4, *, n: int = 1, max_tokens: int = 4, scope: str = "") -> Prepared:
+        sampling = Sampling(seed=0, temperature=0)
+        prompt = tuple((number + token) % 250 for token in range(prompt_tokens))
+        plan = AnswerPlan(vocabulary=vocabulary)
+        return Prepared(id=number, prompt=prompt, max_tokens=max_tokens, sampling=sampling, plan=plan, n=n, scope=scope)
+
+    return make
+
+
+@pytest.fixture
+def new_choices(vocabulary: Vocabulary) -> Callable[[Running], list[Choice]]:
+    """Begins a request's choices, with nothing drafted."""
+    return Beginning(vocabulary, Speculator(StepCosts({1: 1.0})), speculates=False).choices

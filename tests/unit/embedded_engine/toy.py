@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedded_engine.engine import Engine
-from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, ModelFacts, Row
+from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, ModelFacts, Row, SavedCells
 from embedded_engine.messages import Done, Failed, Generate, Text
 
 BOS, END, TURN, TURN_END, MERGED = 256, 257, 258, 259, 260
@@ -136,14 +136,14 @@ class ToyKernels:
         assert len(self.cells[source]) >= tokens
         self.cells[target] = self.cells[source][:tokens]
 
-    def save(self, sequence: int) -> bytes:
+    def save(self, sequence: int) -> SavedCells:
         """See `Kernels.save`."""
-        return np.array(self.tokens(sequence), np.int32).tobytes()
+        return np.array(self.tokens(sequence), np.int32).view(np.uint8)
 
-    def restore(self, sequence: int, saved: bytes) -> bool:
+    def restore(self, sequence: int, saved: SavedCells) -> bool:
         """See `Kernels.restore`."""
         assert self.cells[sequence] == []
-        tokens = np.frombuffer(saved, np.int32)
+        tokens = saved.view(np.int32)
         if self.used_cells(sequence // self._shape.sequences) + len(tokens) > self._shape.kv_tokens:
             return False
         self.cells[sequence] = [_Cell(int(token)) for token in tokens]
@@ -157,6 +157,10 @@ class ToyKernels:
         self._read = [*(self._read if start else []), *tokens]
         sums = np.cumsum(self._read)[start:]
         return np.stack([tokens, start + np.arange(len(tokens)), sums], axis=1).astype(np.float32)
+
+    def hold(self, sequence: int, tokens: Sequence[int]) -> None:
+        """Let a sequence hold these tokens, as if they had been decoded."""
+        self.cells[sequence] += [_Cell(token) for token in tokens[len(self.cells[sequence]) :]]
 
     def tokens(self, sequence: int) -> tuple[int, ...]:
         """What a sequence holds."""
