@@ -16,8 +16,10 @@ only emitted tokens `advance` the state, whoever verifies drafts walks row by ro
 
 import math
 from collections.abc import Sequence
+from copy import copy, deepcopy
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedded_engine.errors import BadNumerics
 from embedded_engine.kernels.port import Logits
@@ -31,6 +33,8 @@ from embedded_engine.sampling.randomness import uniform
 __all__ = ["Chooser", "Drawn"]
 
 _EDGE = 1e-12
+_PURPOSE = 2**32
+"""No request has so many choices."""
 
 
 class Drawn:
@@ -154,6 +158,36 @@ class Chooser:
             drawn.distribution.token_at(1 / (1 + math.exp(-moved))) != drawn.distribution.token_at(u)
             for moved in (odds - shift, odds + shift)
         )
+
+    @property
+    def forks(self) -> bool:
+        """Whether `fork` can be asked for: a grammar or a budget goes one way only."""
+        return self._grammar is None and self._budget is None
+
+    def fork(self) -> "Chooser":
+        """Another in the same state, which goes its own way."""
+        other = copy(self)
+        other._penalties = deepcopy(self._penalties)  # noqa: SLF001 - of our own kind
+        return other
+
+    def law(self, logits: Logits) -> NDArray[np.float64]:
+        """All of p~, shape (vocabulary,), of sum 1."""
+        drawn = self.draw(logits)
+        if drawn.distribution is not None:
+            return drawn.distribution.law(len(logits))
+        law = np.zeros(len(logits))
+        law[drawn.token] = 1
+        return law
+
+    def noise(self, purpose: int, ahead: int = 0) -> float:
+        """A number like the ones that tokens are drawn by, and independent of them.
+
+        Args:
+            purpose: From 1; each has numbers of its own.
+            ahead: Which of the numbers that this position has for the purpose; under 64. Another position has others,
+                also where one is ahead of the other by as much.
+        """
+        return uniform(self._sampling.seed, self._choice + purpose * _PURPOSE, self._position * 64 + ahead)
 
     def advance(self, token: int) -> None:
         """`token` is emitted; an end token changes nothing."""

@@ -60,6 +60,13 @@ class Distribution:
         place = int(np.searchsorted(within, _below(target - before, float(within[-1])), side="right"))
         return self._token(block * _BLOCK + place)
 
+    def law(self, vocabulary_tokens: int) -> NDArray[np.float64]:
+        """The shares of all tokens."""
+        law = np.zeros(vocabulary_tokens)
+        law[slice(None) if self._tokens is None else self._tokens] = self._weights
+        law /= law.sum()
+        return law
+
     def probability(self, token: int) -> float:
         """The share of `token`."""
         if self._tokens is None:

@@ -48,6 +48,7 @@ class Blocks:
         self.argmax = False
         self.peeks = False
         self.misses_drafts = False
+        self.draft_key: Callable[[int, int], Hashable] = lambda position, i: ("draft", position, i)
         self.accept_key: Callable[[int, int], Hashable] = lambda position, i: ("accept", position, i)
         self.choose_key: Callable[[int], Hashable] = lambda position: ("choose", position)
 
@@ -77,7 +78,7 @@ class Blocks:
             history = (*text, *drafted)
             law = _softmax((small.logits(history) + 2 * model.logits(history)) / 3)  # a small model that resembles it
             used = law**self.sharpen / (law**self.sharpen).sum()
-            token = int(np.argmax(law)) if self.argmax else odds.invert(("draft", start, i), used)
+            token = int(np.argmax(law)) if self.argmax else odds.invert(self.draft_key(start, i), used)
             if self.peeks and law[token] < 0.3:
                 break
             drafted, laws = (*drafted, token), [*laws, law]
@@ -164,6 +165,10 @@ MUTANTS = {
     "q is not what the tokens were drawn from": (_changed(sharpen=2.0), "plain"),
     "a soft q for an argmax draft": (_changed(argmax=True), "plain"),
     "accepting shares the draft's noise": (_changed(accept_key=lambda at, i: ("draft", at, i)), "plain"),
+    "drafting again uses the number of the draft that was rejected": (
+        _changed(length=2, draft_key=lambda at, i: ("draft", at + i)),
+        "plain",
+    ),
     "all of a block shares one number": (_changed(accept_key=lambda at, _: ("accept", at)), "plain"),
     "the next token shares the accepting noise": (
         _changed(length=1, choose_key=lambda at: ("accept", at, 0)),
@@ -178,5 +183,5 @@ MUTANTS = {
 def test_a_broken_verification_is_found(mutant: Blocks, sampling: str) -> None:
     """Each of these mistakes is far outside the tolerance of the tests above."""
     vocabulary = 3 if mutant.length > 1 else 4
-    laws = [_law(step, sampling, vocabulary=vocabulary) for step in (_plain, mutant.step)]
+    laws = [_law(step, sampling, vocabulary=vocabulary, max_tokens=2) for step in (_plain, mutant.step)]
     assert distance(*laws) > 1e6 * TOLERANCE
