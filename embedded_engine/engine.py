@@ -20,7 +20,7 @@ from embedded_engine.embedding import Embedder, PreparedEmbedding
 from embedded_engine.emission import Emission
 from embedded_engine.errors import DeadlineExceeded, DecodeFailed, RequestError
 from embedded_engine.intake import Intake, Limits, Prepared
-from embedded_engine.kernels.port import DecodeError, Kernels, Logits
+from embedded_engine.kernels.port import DecodeError, Kernels
 from embedded_engine.lane_costs import LaneCosts
 from embedded_engine.loading import load_model
 from embedded_engine.memory import CellMemory
@@ -248,34 +248,26 @@ class Engine:
             return
         try:
             if running.echo is not None and not running.prompt_is_read:
-                yield from running.echo.read(choice.computed, lambda position: self._row_at(planned, position))
+                yield from running.echo.read(choice.computed, lambda place: self._kernels.logits(planned.row_at(place)))
             if planned.first_logits is None:
                 return
-            if running.prompt_is_read:
-                yield from self._extend(choice, planned.drafted, planned.first_logits)
-            else:
+            readers = [choice] if running.prompt_is_read else running.choices
+            if not running.prompt_is_read:
                 self._scheduler.share_prompt(running)
                 running.first_token_s = self._clock()
-                for reader in running.choices:
-                    yield from self._begin(reader, planned.first_logits)
+            for reader in readers:
+                yield from self._extend(reader, planned.drafted, planned.first_logits)
         except RequestError as error:
             yield _fail(running, error)
         except Exception as error:  # one request's trouble is not the others'
             _logger.exception("request %d failed", running.request.id)
             yield _fail(running, RequestError(f"the engine failed on this request: {error}"))
 
-    def _row_at(self, planned: Planned, position: int) -> Logits:
-        return self._kernels.logits(planned.first_row + position - planned.rows[0].position)
-
-    def _begin(self, choice: Choice, row: int) -> Iterator[Text | Done]:
-        """The prompt is read: the first token, if there shall be one."""
-        if choice.room_tokens:
-            yield from self._extend(choice, (), row)
-        else:
-            yield from self._emission.nothing(choice)
-
     def _extend(self, choice: Choice, drafted: tuple[int, ...], first_row: int) -> Iterator[Text | Done]:
         """Emit the tokens that the rows have shown, and drop the cells of drafts that were wrong."""
+        if not choice.room_tokens:
+            yield from self._emission.nothing(choice)
+            return
         before = len(choice.tokens)
         probabilities = []
         for drawn, probability in walk(choice.chooser, lambda row: self._kernels.logits(first_row + row), drafted):

@@ -35,6 +35,10 @@ class Planned:
     drafted: tuple[int, ...]
     first_logits: int | None
 
+    def row_at(self, position: int) -> int:
+        """The number, in the whole step, of the row at one of its positions."""
+        return self.first_row + position - self.rows[0].position
+
 
 class StepPlanner:
     """Lets every choice that decodes have its row and its drafts, and prompts as much time as these take, together.
