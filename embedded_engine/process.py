@@ -19,6 +19,7 @@ from typing import Never
 
 import msgspec
 
+from embedded_engine.embedding import PreparedEmbedding
 from embedded_engine.engine import Engine
 from embedded_engine.errors import RequestError, StartError
 from embedded_engine.intake import Prepared
@@ -27,6 +28,7 @@ from embedded_engine.messages import (
     Check,
     Counted,
     CountTokens,
+    Embed,
     Facts,
     Failed,
     FromEngine,
@@ -50,7 +52,7 @@ class _HungUp(msgspec.Struct, frozen=True):
     line: int
 
 
-_Errand = Prepared | Cancel | Ping | _HungUp
+_Errand = Prepared | PreparedEmbedding | Cancel | Ping | _HungUp
 
 
 class _Gauge:
@@ -104,6 +106,8 @@ class _Receiver:
             match message:
                 case Generate():
                     self._inbox.put(self._engine.prepare(message))
+                case Embed():
+                    self._inbox.put(self._engine.prepare_embedding(message))
                 case CountTokens(id=number):
                     self._switchboard.send([Counted(id=number, prompt_tokens=self._engine.count_tokens(message))])
                 case Check(id=number, request=request):
@@ -154,7 +158,7 @@ def _take_all(engine: Engine, inbox: "SimpleQueue[_Errand]") -> list[Event]:
             errand = inbox.get(block=not engine.busy and not events)
         except Empty:
             return events
-        if isinstance(errand, Prepared):
+        if isinstance(errand, Prepared | PreparedEmbedding):
             try:
                 events.append(engine.submit(errand))
             except RequestError as error:
