@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from http import HTTPStatus
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +19,7 @@ from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
 from gateway.wire.formats import FORMATS
 
+_SUCCESS = range(200, 300)
 _PATHS: Mapping[Operation, str] = {
     Operation.CHAT: "/chat/completions",
     Operation.COMPLETION: "/completions",
@@ -172,7 +172,7 @@ class OpenAICompatible:
         if self.propagate_trace:
             headers |= headers_for(call.trace)
         async with connections.post(_PATHS[operation], body, headers=headers) as answer:
-            if not HTTPStatus(200) <= answer.status < HTTPStatus(300):
+            if answer.status not in _SUCCESS:
                 raise await self._refusal(answer)
             streamed = _is_stream(answer, asked=asked_stream)
             sink.begin(streamed=streamed)
@@ -242,7 +242,7 @@ def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
         UpstreamInvalid: it is neither a stream of events nor JSON, or is compressed though we asked for plain bytes.
     """
     headers = dict(answer.headers)
-    if headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+    if headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
         raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/event-stream":

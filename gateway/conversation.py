@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class Part(Struct, frozen=True, kw_only=True, gc=False):
     """One part of a message's content. ``type`` tells which of the fields is filled (``text``, ``image_url``...)."""
 
     type: str
@@ -20,14 +20,14 @@ class Part(Struct, frozen=True, kw_only=True):
     file: Any = None
 
 
-class FunctionCall(Struct, frozen=True, kw_only=True):
+class FunctionCall(Struct, frozen=True, kw_only=True, gc=False):
     """The function that a tool call names, its arguments as the JSON text that the model wrote."""
 
     name: str = ""
     arguments: str = ""
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
     """A tool call in an assistant's turn."""
 
     id: str = ""
@@ -35,7 +35,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     function: FunctionCall | None = None
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, gc=False):
     """One turn of a conversation, as the hub format knows it."""
 
     role: str
@@ -53,7 +53,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return "".join(part.text or "" for part in self.content)
 
 
-class Sampling(Struct, frozen=True, kw_only=True):
+class Sampling(Struct, frozen=True, kw_only=True, gc=False):
     """How tokens are drawn. ``None`` means that the client said nothing, which is not the same as zero."""
 
     temperature: float | None = None

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 class EntryLedger:
     """The ``Ledger`` port: calls ``observers`` at once and hands batches to ``sinks`` every ``linger_s`` seconds.
 
-    ``capacity`` is how many entries may wait; they still hold their prompts until they are handed over.
+    ``capacity`` is how many entries may wait. They hold no words any more: prompts are large, and requests many.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class EntryLedger:
                 self._complain_of("observer", observer, error)
         if not self._waiting:
             self._filled.set()
-        self._waiting.append(entry)
+        self._waiting.append(without_words(entry))
         if len(self._waiting) >= self._capacity or self._closed:
             self.flush()
 
@@ -98,7 +98,7 @@ class EntryLedger:
                 await asyncio.sleep(0)  # requests go first: one batch at a time
 
     def _hand_over(self) -> None:
-        batch = [without_words(entry) for entry in self._waiting[:BATCH_ENTRIES]]
+        batch = self._waiting[:BATCH_ENTRIES]
         del self._waiting[:BATCH_ENTRIES]
         if not self._waiting:
             self._filled.clear()

@@ -180,7 +180,7 @@ class Pipeline:
         return exchange.gone or self.draining
 
     def _begun(self) -> asyncio.Task[object]:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._limits().loop)
         if task is None:
             raise RuntimeError("an exchange is served by a task, so that a hang-up can cancel it")
         self._tasks.add(task)

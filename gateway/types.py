@@ -4,7 +4,9 @@
 
 Every value is frozen and keyword-only; each is built from the ones before it and none is changed afterwards. Of other
 libraries only msgspec is used, whose structs are made in a tenth of a frozen dataclass' time (a request makes two
-dozen): ``msgspec.structs.replace`` gives a changed copy. ``Price`` alone stands in policy files, and is a dataclass.
+dozen): ``msgspec.structs.replace`` gives a changed copy. None can be part of a circle, since each is made of those
+before it, so the garbage collector need not look at them (``gc=False``). ``Price`` alone stands in policy files, and
+is a dataclass.
 """
 
 from collections.abc import Mapping
@@ -33,6 +35,8 @@ class Status(StrEnum):
     CLIENT_GONE = "client_gone"
     BUG = "bug"
 
+    __hash__ = str.__hash__  # an enum's own is a function in Python: every look-up of a counter would call it
+
 
 class Operation(StrEnum):
     """What the client asks for, by the endpoint it called: one value per wire format of the client."""
@@ -41,11 +45,13 @@ class Operation(StrEnum):
     COMPLETION = "completion"
     EMBEDDING = "embedding"
 
+    __hash__ = str.__hash__
+
 
 # ---- what arrives ---------------------------------------------------------------------------------------------------
 
 
-class TraceContext(Struct, frozen=True, kw_only=True):
+class TraceContext(Struct, frozen=True, kw_only=True, gc=False):
     """W3C trace context: where this request hangs in a trace.
 
     ``trace_id`` and ``span_id`` are ours (32 and 16 hex digits), ``parent_id`` is the caller's span or empty.
@@ -59,7 +65,7 @@ class TraceContext(Struct, frozen=True, kw_only=True):
     state: str = ""
 
 
-class Arrival(Struct, frozen=True, kw_only=True):
+class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     """A request that has knocked: who it is and when it came, before anybody read its body.
 
     ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
@@ -77,7 +83,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     deadline_s: float | None = None
 
 
-class ChatRequest(Struct, frozen=True, kw_only=True):
+class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     """A request in the hub format, and the client's own bytes beside it.
 
     ``raw`` has each top-level field of the body as the JSON bytes that the client wrote: where the upstream speaks the
@@ -105,7 +111,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
 # ---- what we expect -------------------------------------------------------------------------------------------------
 
 
-class Context(Struct, frozen=True, kw_only=True):
+class Context(Struct, frozen=True, kw_only=True, gc=False):
     """All that a policy may look at, besides the candidate in question."""
 
     request: ChatRequest
@@ -140,7 +146,7 @@ class Price:
         return tokens_usd / MILLION + self.request_usd
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     """A snapshot of one backend serving one model, taken for one request.
 
     ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields it understands)
@@ -181,7 +187,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 # ---- what we decide -------------------------------------------------------------------------------------------------
 
 
-class Bill(Struct, frozen=True, kw_only=True):
+class Bill(Struct, frozen=True, kw_only=True, gc=False):
     """What serving the request on a candidate is expected to cost, one line per term, in US dollars."""
 
     candidate: Candidate
@@ -189,7 +195,7 @@ class Bill(Struct, frozen=True, kw_only=True):
     total_usd: float
 
 
-class Exclusion(Struct, frozen=True, kw_only=True):
+class Exclusion(Struct, frozen=True, kw_only=True, gc=False):
     """Why a candidate is out: the filter's name and its reason in words."""
 
     candidate: Candidate
@@ -197,7 +203,7 @@ class Exclusion(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """Where the request goes: the bills in the order in which they are tried, and who is out and why."""
 
     order: tuple[Bill, ...]
@@ -215,7 +221,7 @@ class Call(Struct, frozen=True, kw_only=True):
 # ---- what happened --------------------------------------------------------------------------------------------------
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of one attempt. ``prompt_tokens`` includes cached ones, ``output_tokens`` includes reasoning.
 
     ``cache_write_tokens`` went into a cache at a price of their own. ``estimated`` is true where the upstream did not
@@ -230,7 +236,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     estimated: bool = False
 
 
-class Finish(Struct, frozen=True, kw_only=True):
+class Finish(Struct, frozen=True, kw_only=True, gc=False):
     """The terminal state of an answer that came to its end. ``usage`` is ``None`` where the upstream kept it back."""
 
     reason: str
@@ -238,7 +244,7 @@ class Finish(Struct, frozen=True, kw_only=True):
     model: str = ""
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One try on one backend, the abandoned ones too. Times are on the monotonic clock.
 
     ``cost_usd`` is ``None`` where no price is known, which is not the same as free. ``error`` is the error's class,
@@ -259,7 +265,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     upstream_status: int | None = None
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """What the client got: the status, the HTTP status, and why the answer ended (``stop``, ``length``...)."""
 
     status: Status
@@ -269,7 +275,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class LedgerEntry(Struct, frozen=True, kw_only=True):
+class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     """The record of one request, made exactly once; metrics, spans, bills and learning are all read from it.
 
     ``request`` is ``None`` where the body was refused before it could be understood; ``route``, ``forecast`` and

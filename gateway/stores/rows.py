@@ -4,6 +4,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from gateway.forecast import Forecast
 from gateway.types import Attempt, LedgerEntry
 
 SCHEMA_VERSION = 1
@@ -118,12 +119,8 @@ def rows_of(entry: LedgerEntry) -> Rows:
             _label(outcome.finish_reason),
             outcome.error,
             int(request.stream) if request is not None else None,
-            _count(forecast.prompt_tokens) if forecast is not None else None,
-            _count(forecast.output_tokens_p50) if forecast is not None else None,
-            _count(forecast.output_tokens_p90) if forecast is not None else None,
-            _count(prompt_tokens),
-            _count(cached_tokens),
-            _count(output_tokens),
+            *(_forecast_counts(forecast) if forecast is not None else (None, None, None)),
+            *_counts(prompt_tokens, cached_tokens, output_tokens),
             ttft_s,
             entry.ended_s - arrival.received_s,
             pico_usd(entry.cost_usd),
@@ -147,10 +144,7 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ..
     tokens: tuple[Value, ...] = (None, None, None, None, None)
     if usage is not None:
         tokens = (
-            _count(usage.prompt_tokens),
-            _count(usage.cached_tokens),
-            _count(usage.output_tokens),
-            _count(usage.reasoning_tokens),
+            *_counts(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens),
             int(usage.estimated),
         )
     return (
@@ -175,8 +169,18 @@ def _label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def _forecast_counts(forecast: Forecast) -> tuple[int, ...]:
+    return _counts(forecast.prompt_tokens, forecast.output_tokens_p50, forecast.output_tokens_p90)
+
+
+def _counts(*numbers: int) -> tuple[int, ...]:
+    """Counts that fit SQLite's 64 bits: an upstream may claim any number of tokens."""
+    if max(numbers) <= _INT64_MAX and min(numbers) >= -_INT64_MAX:
+        return numbers
+    return tuple(map(_count, numbers))
+
+
 def _count(number: int) -> int:
-    """A count that fits SQLite's 64 bits: an upstream may claim any number of tokens."""
     if -_INT64_MAX <= number <= _INT64_MAX:
         return number
     return _INT64_MAX if number > 0 else -_INT64_MAX

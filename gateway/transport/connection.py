@@ -15,6 +15,8 @@ from gateway.transport.answer_reader import AnswerReader
 HIGH_WATER_BYTES = 64 * 1024
 """So much of a body may wait to be taken, and what one read brings beyond it; then reading stops."""
 
+_JOINED_BYTES = 4 * 1024
+"""To put a body of so many bytes behind its head costs less than to hand both over."""
 _SLICE_BYTES = 256 * 1024
 
 
@@ -67,8 +69,10 @@ class Connection(asyncio.Protocol):
             return
         self._asked = True
         self._waiting_bytes = 0
-        if len(body) <= _SLICE_BYTES:
+        if len(body) <= _JOINED_BYTES:
             self._write(head + body)
+        elif len(body) <= _SLICE_BYTES:
+            self._write(head, body)
         else:
             self._body_left = memoryview(body)
             self._write(head)
@@ -204,8 +208,8 @@ class Connection(asyncio.Protocol):
             self._body_left = rest or None
             self._write(data)
 
-    def _write(self, data: bytes | memoryview) -> None:
-        self._transport.write(data)
+    def _write(self, *data: bytes | memoryview) -> None:
+        self._transport.writelines(data)
         if self._transport.is_closing():  # the kernel took nothing of it
             self._open = False
             self._write_failed = True

@@ -52,6 +52,28 @@ class ServerExchange:
         keep_alive: whether the connection may be used again.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_chunks",
+        "_complete",
+        "_connection",
+        "_expects",
+        "_fault",
+        "_held_bytes",
+        "_inflater",
+        "_pieces",
+        "_rest",
+        "_served",
+        "gone",
+        "headers",
+        "keep_alive",
+        "operation",
+        "response_complete",
+        "started",
+        "streaming",
+        "task",
+    )
+
     def __init__(
         self,
         connection: Connection,

@@ -32,7 +32,8 @@ def shown_bytes(output: Output | None, text: Raw) -> int:
     ``text`` is a completion's field, beside the ``output`` that a chat has in its place.
     """
     output = output or _SILENT
-    values = (
+    total = 0
+    for value in (
         text,
         output.content,
         output.reasoning_content,
@@ -41,5 +42,7 @@ def shown_bytes(output: Output | None, text: Raw) -> int:
         output.tool_calls,
         output.function_call,
         output.audio,
-    )
-    return sum([max(len(shown) - 2, 1) for shown in map(bytes, values) if shown not in _NOTHING])
+    ):
+        if value and not is_nothing(value):
+            total += max(len(value) - 2, 1)
+    return total
