@@ -128,6 +128,13 @@ class Draft:
             count.drafted += sources.count(source)
             count.accepted += sources[:accepted].count(source)
 
+    def count_block(self, source: str, drafted: int, accepted: int) -> None:
+        """Another model drafted so many tokens, and the first `accepted` of them were right."""
+        count = self.counts.setdefault(source, DraftCount())
+        count.drafts += 1
+        count.drafted += drafted
+        count.accepted += accepted
+
     def note_hit(self, source: str, *, hit: bool) -> None:
         """A source's guess was right, or not."""
         self._hits[source] += _HITS_RATE * (hit - self._hits[source])

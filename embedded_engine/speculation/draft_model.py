@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedded_engine.kernels.port import DecodeError, Kernels, Logits, Row
-from embedded_engine.sampling.chooser import Chooser
+from embedded_engine.sampling.chooser import Chooser, Drawn
 from embedded_engine.speculation.block_verification import verify_block
+from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.vocabulary import Vocabulary
 
-__all__ = ["Block", "BlockDrafter", "DraftModel", "same_vocabulary", "walk_block"]
+__all__ = ["DRAFT_MODEL", "Block", "BlockDrafter", "DraftModel", "same_vocabulary", "walk_block"]
+
+DRAFT_MODEL = "draft_model"
+
+_FIRST_ACCEPTANCE, _ACCEPTANCE_RATE = 0.7, 0.1
 
 _DRAFTING, _ACCEPTING, _CHOOSING = 1, 2, 3
 """What a chooser's noise is for: three independent numbers for each place."""
@@ -48,16 +53,18 @@ class DraftModel:
         sequences: So many choices are followed at once.
         context_tokens: Each of them up to so many tokens.
         batch_rows: Rows of one decode.
+        row_s: Seconds of one row of it.
 
     Attributes:
         failures: How often a choice had to do without it.
     """
 
-    def __init__(self, kernels: Kernels, *, sequences: int, context_tokens: int, batch_rows: int) -> None:
+    def __init__(self, kernels: Kernels, *, sequences: int, context_tokens: int, batch_rows: int, row_s: float) -> None:
         self.failures = 0
         self.kernels = kernels
         self.context_tokens = context_tokens
         self.batch_rows = batch_rows
+        self.row_s = row_s
         self._free = list(range(sequences))
 
     def follow(self, prompt_tokens: int) -> "BlockDrafter | None":
@@ -89,6 +96,28 @@ class BlockDrafter:
         self._sequence = sequence
         self._read: list[int] = []
         self._over = False
+        self._acceptance = _FIRST_ACCEPTANCE
+
+    def length(self, costs: StepCosts, *, row_s: float, most: int) -> int:
+        """How many tokens to draft: k* = argmax (1 + sum_{j<=k} a^j) / (C(1 + k) + k D).
+
+        Args:
+            costs: C.
+            row_s: What each row of the target costs beyond C.
+            most: At most so many.
+        """
+        best, best_rate, tokens = 0, 1 / (costs.of(1) + row_s), 1.0
+        for k in range(1, most + 1):
+            tokens += self._acceptance**k
+            rate = tokens / (costs.of(1 + k) + (1 + k) * row_s + k * self._model.row_s)
+            if rate > best_rate:
+                best, best_rate = k, rate
+        return best
+
+    def learn(self, drafted: int, accepted: int) -> None:
+        """So many of the drafted tokens stood."""
+        for right in [1.0] * accepted + [0.0] * (accepted < drafted):
+            self._acceptance += _ACCEPTANCE_RATE * (right - self._acceptance)
 
     def draft(self, text: Sequence[int], chooser: Chooser, count: int) -> Block:
         """Up to `count` tokens that may follow `text`; none once it has failed.
@@ -153,14 +182,7 @@ class BlockDrafter:
         self.close()
 
 
-class BlockToken(NamedTuple):
-    """A token that block verification emits, and the row that it can be looked up in."""
-
-    token: int
-    logits: Logits
-
-
-def walk_block(chooser: Chooser, logits: Sequence[Logits], block: Block) -> Iterator[BlockToken]:
+def walk_block(chooser: Chooser, logits: Sequence[Logits], block: Block) -> Iterator[Drawn]:
     """What a step emits whose draft was sampled: the accepted tokens, and one more.
 
     The target's distributions are looked at with the drafted tokens counted, by a fork of the chooser; the chooser
@@ -185,7 +207,7 @@ def walk_block(chooser: Chooser, logits: Sequence[Logits], block: Block) -> Iter
     )
     for row, token in enumerate((*block.tokens[: verdict.accepted], verdict.token)):
         chooser.advance(token)
-        yield BlockToken(token, logits[row])
+        yield Drawn(token, None, logits[row])
 
 
 def _invert(law: NDArray[np.float64], u: float) -> int:

@@ -17,7 +17,7 @@ __all__ = ["best_lengths"]
 
 
 def best_lengths(
-    chances: Sequence[Sequence[float]], costs: StepCosts, *, other_rows: int = 0, room_rows: int
+    chances: Sequence[Sequence[float]], costs: StepCosts, *, other_rows: int = 0, room_rows: int, row_s: float = 0.0
 ) -> list[int]:
     """How long each request's draft should be.
 
@@ -26,13 +26,18 @@ def best_lengths(
         costs: C.
         other_rows: Rows that the step has besides, such as those of a prompt.
         room_rows: At most so many drafted tokens.
+        row_s: What each row costs beyond C, in the same seconds: attention to what is in the memory.
     """
     requests = len(chances)
+
+    def cost_s(rows: int) -> float:
+        return costs.of(rows) + rows * row_s
+
     ranked = sorted(((a, -i) for i, row in enumerate(chances) for a in row), reverse=True)[:room_rows]
-    tokens, best, best_rate = float(requests), 0, requests / costs.of(requests + other_rows)
+    tokens, best, best_rate = float(requests), 0, requests / cost_s(requests + other_rows)
     for drafted, (chance, _) in enumerate(ranked, start=1):
         tokens += chance
-        rate = tokens / costs.of(requests + other_rows + drafted)
+        rate = tokens / cost_s(requests + other_rows + drafted)
         if rate > best_rate:
             best, best_rate = drafted, rate
     lengths = [0] * requests

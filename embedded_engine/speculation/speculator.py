@@ -87,6 +87,7 @@ class Speculator:
         most: Sequence[int],
         room_rows: int,
         other_rows: int = 0,
+        row_s: float = 0.0,
     ) -> list[tuple[int, ...]]:
         """The tokens to draft for each choice that decodes in this step.
 
@@ -96,13 +97,14 @@ class Speculator:
             most: For each, how many drafted tokens it has use for.
             room_rows: At most so many rows for all of them together.
             other_rows: Rows of the step that belong to none of them, such as those of a prompt.
+            row_s: What each row costs beyond C.
         """
         chains = [
             draft.propose(certain, limit, self._heads, self._referees, self._end_tokens)
             for draft, certain, limit in zip(drafts, forced, most, strict=True)
         ]
         chances = [[link.chance for link in chain[:limit]] for chain, limit in zip(chains, most, strict=True)]
-        lengths = best_lengths(chances, self._costs, other_rows=other_rows, room_rows=room_rows)
+        lengths = best_lengths(chances, self._costs, other_rows=other_rows, room_rows=room_rows, row_s=row_s)
         return [tuple(link.token for link in chain[:n]) for chain, n in zip(chains, lengths, strict=True)]
 
     def learn(
@@ -130,6 +132,15 @@ class Speculator:
             if probability is not None:
                 self._ledger.judged(link.source, confidence=link.confidence, probability=probability)
         draft.chain = ()
+        for token in emitted:
+            draft.take(token)
+
+    def learn_block(self, draft: Draft, source: str, *, drafted: int, emitted: Sequence[int]) -> None:
+        """What came of a step whose tokens another model drafted; all but the last emitted were its."""
+        accepted = min(drafted, len(emitted) - 1)
+        for position in range(drafted):
+            self._ledger.drafted(source, accepted=position < accepted)
+        draft.count_block(source, drafted, accepted)
         for token in emitted:
             draft.take(token)
 

@@ -11,6 +11,7 @@ import pytest
 from embedded_engine.kernels.port import ContextShape, Logits
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.sampling.parameters import Sampling
+from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.speculation.draft_model import Block, BlockDrafter, DraftModel, same_vocabulary, walk_block
 from embedded_engine.vocabulary import Vocabulary
 from tests.unit.embedded_engine.speculation.enumeration import TinyModel
@@ -34,7 +35,7 @@ def _draft_model(kernels: ToyKernels | None = None, *, context_tokens: int = 64,
     kernels = kernels or Small()
     shape = {"kv_tokens": 256, "sequences": sequences, "threads": 1, "batch_rows": 8, "micro_batch_rows": 8}
     kernels.open_context(ContextShape(**shape))
-    return DraftModel(kernels, sequences=sequences, context_tokens=context_tokens, batch_rows=8)
+    return DraftModel(kernels, sequences=sequences, context_tokens=context_tokens, batch_rows=8, row_s=0.1)
 
 
 def _target_rows(text: Sequence[int], block: Block) -> list[Logits]:
@@ -167,6 +168,21 @@ def test_kernels_that_fail_cost_a_choice_its_drafts_and_nothing_else(caplog: pyt
     assert 1 == model.failures == len(caplog.records)
     failing.clear()
     assert model.follow(3) is not None
+
+
+def test_it_drafts_as_much_as_pays() -> None:
+    """The more, the more often it is right; and nothing where its own rows cost as much as the target's."""
+    costs = StepCosts({1: 1.0, 16: 2.0})
+    drafter = _draft_model().follow(3)
+    assert drafter is not None
+    first = drafter.length(costs, row_s=0.0, most=8)
+    for _ in range(30):
+        drafter.learn(4, 4)
+    assert 0 < first < drafter.length(costs, row_s=0.0, most=8)
+    assert 3 == drafter.length(costs, row_s=0.0, most=3)
+    for _ in range(30):
+        drafter.learn(4, 0)
+    assert 0 == drafter.length(costs, row_s=0.0, most=8)
 
 
 def test_another_vocabulary_is_seen() -> None:
