@@ -10,7 +10,7 @@ from embedded_engine.client import EngineDied, FrameTooLarge, Generation, Protoc
 from embedded_engine.likelihoods import TokenLogprob
 from embedded_engine.messages import Accepted, Done, Echo, Text
 from embedded_engine.turns import CallPiece
-from gateway.errors import UpstreamError, UpstreamFailed, UpstreamRateLimited, UpstreamRefused
+from gateway.errors import UpstreamError, UpstreamFailed, UpstreamRateLimited, UpstreamRefused, UpstreamTimeout
 from gateway.ports import Sink
 from gateway.types import Call, Operation
 from gateway.wire.openai_answer import Answered, Called, StreamWriter, whole_answer
@@ -91,6 +91,8 @@ def _from_failed(error: RequestFailed) -> UpstreamError:
         return UpstreamRefused(str(error), http_status=400, upstream_code=error.code, param=error.param)
     if error.code == "queue_full":
         return UpstreamRateLimited(str(error), upstream_code=error.code, retry_after_s=_QUEUE_FULL_RETRY_S)
+    if error.code == "deadline_exceeded":
+        return UpstreamTimeout(str(error), upstream_code=error.code)
     return UpstreamFailed(str(error), upstream_code=error.code)
 
 

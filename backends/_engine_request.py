@@ -14,15 +14,18 @@ from embedded_engine.messages import Generate
 from embedded_engine.speculative import Speculative
 from embedded_engine.turns import ChatMessage, PastCall
 from gateway.conversation import Message, Prompt
-from gateway.types import ChatRequest
+from gateway.types import Call, ChatRequest
 
 _CARRIES = frozenset(
     {
         *GUIDED,
         "chat_template_kwargs",
+        "dimensions",
         "echo",
+        "encoding_format",
         "frequency_penalty",
         "ignore_eos",
+        "input",
         "logit_bias",
         "logprobs",
         "max_completion_tokens",
@@ -85,13 +88,16 @@ class _Prediction(msgspec.Struct):
     content: str | list[dict[str, Any]]
 
 
-def generations(request: ChatRequest) -> tuple[Generate, ...]:
+def generations(call: Call) -> tuple[Generate, ...]:
     """One engine request for each prompt: one for a chat, as many as there are prompts for completions.
 
     Raises:
         UpstreamRefused: a turn or a field has something that the engine cannot take, which ``param`` names.
     """
-    common = _common(request)
+    request = call.request
+    common = msgspec.structs.replace(
+        _common(request), predicted_tokens=call.expected_output_tokens, deadline_s=call.time_left_s
+    )
     if request.prompt is None:
         messages = tuple(_message(number, message) for number, message in enumerate(request.messages))
         return (_chat(request, common, messages),)
@@ -99,7 +105,7 @@ def generations(request: ChatRequest) -> tuple[Generate, ...]:
         msgspec.structs.replace(common, text=prompt)
         if isinstance(prompt, str)
         else msgspec.structs.replace(common, token_ids=prompt)
-        for prompt in _prompts(request.prompt)
+        for prompt in prompts(request.prompt)
     )
 
 
@@ -181,7 +187,8 @@ def _prediction(request: ChatRequest) -> str | None:
     return "".join(part["text"] for part in said.content)
 
 
-def _prompts(prompt: Prompt) -> tuple[str | tuple[int, ...], ...]:
+def prompts(prompt: Prompt) -> tuple[str | tuple[int, ...], ...]:
+    """The texts or tokens of each prompt, one after the other."""
     if isinstance(prompt, str):
         return (prompt,)
     if all(isinstance(item, int) for item in prompt):

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from backends._engine_account import Account
 from backends._engine_answer import answer_to, pour, translated
+from backends._engine_embeddings import embed_of, embeddings_body
 from backends._engine_life import EngineLife, Terms
 from backends._engine_model import model_needs
 from backends._engine_request import CAPABILITIES, CARRIES, generations
 from backends._http import UpstreamNotFound
 from backends._models import ListedPrice
 from embedded_engine.client import EngineDied, ProtocolError, RequestFailed
+from embedded_engine.dialogue import Dialogue
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
 from embedded_engine.messages import Ready
 from embedded_engine.settings import EngineSettings
@@ -142,7 +144,7 @@ class Embedded:
         chats = ready is None or ready.has_chat_template
         return BackendFacts(
             models={self._served: model},
-            operations=frozenset(Operation) if chats else frozenset({Operation.COMPLETION}),
+            operations=frozenset(Operation) if chats else frozenset(Operation) - {Operation.CHAT},
             concurrency=self.slots,
             down=self._life.down,
             back_in_s=self._life.back_in_s,
@@ -190,7 +192,9 @@ class Embedded:
         engine, down, n = life.engine, life.down, call.request.n
         if engine is None or life.world is None or down is not None:
             raise UpstreamUnreachable(down or "the engine is not started")
-        requests = generations(call.request)
+        if call.request.arrival.operation is Operation.EMBEDDING:
+            return await _embed(engine, call, sink)
+        requests = generations(call)
         for request in requests[1:]:
             await engine.check(request)  # what cannot be served must be known before the first prompt is answered
         answer, account = answer_to(call, life.world.clock.unix_s()), Account(unfinished_choices=n * len(requests))
@@ -200,3 +204,11 @@ class Embedded:
                 await pour(events, answer, sink, choices, account)
         await sink.push(answer.end(account))
         return await sink.end()
+
+
+async def _embed(engine: Dialogue, call: Call, sink: Sink) -> Finish:
+    vectors = await engine.embed(embed_of(call))
+    body = embeddings_body(call, vectors)
+    sink.begin(streamed=False)
+    await sink.push(body)
+    return await sink.end()

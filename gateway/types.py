@@ -211,11 +211,17 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """What a backend is asked to do: this request, on this model, traced under this span."""
+    """What a backend is asked to do: this request, on this model, traced under this span.
+
+    ``expected_output_tokens`` is the forecast of one answer's length, ``time_left_s`` how long anybody waits for it;
+    ``None`` where nobody says.
+    """
 
     request: ChatRequest
     model: str
     trace: TraceContext
+    expected_output_tokens: int | None = None
+    time_left_s: float | None = None
 
 
 # ---- what happened --------------------------------------------------------------------------------------------------

@@ -14,7 +14,14 @@ from gateway.transport.client import open_connections
 from gateway.types import Arrival, Call, ChatRequest, Finish, Operation, TraceContext
 from gateway.wire.format import Format, StreamView, WholeView
 
-pytest_plugins = ["tests.factories", "tests.exchanges", "tests.fleets", "tests.gateways", "tests.loopback", "tests.redis_servers"]
+pytest_plugins = [
+    "tests.factories",
+    "tests.exchanges",
+    "tests.fleets",
+    "tests.gateways",
+    "tests.loopback",
+    "tests.redis_servers",
+]
 
 TRACE = TraceContext(trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331")
 
@@ -150,6 +157,8 @@ def make_call() -> Callable[..., Call]:
         prompt = {"messages": [{"role": "user", "content": "Say a few words."}]}
         if operation is Operation.COMPLETION:
             prompt = {"prompt": "Once upon a time"}
+        elif operation is Operation.EMBEDDING:
+            prompt = {"input": "Once upon a time"}
         arrival = Arrival(
             id="req_1", operation=operation, tenant="t", received_s=0.0, received_unix_s=1.7e9, trace=TRACE
         )

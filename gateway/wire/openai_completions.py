@@ -80,7 +80,7 @@ def read_prompt(value: Any, max_prompts: int, *, name: str = "prompt") -> Prompt
     if _are_tokens(value):
         return tuple(value)
     if len(value) > max_prompts:
-        raise InvalidRequest(f"{name} must hold at most {max_prompts} of them", param=name)
+        raise InvalidRequest(f"{name} must hold at most {max_prompts} {name}s", param=name)
     kinds = set(map(type, value))
     if kinds == {str}:
         return tuple(value)

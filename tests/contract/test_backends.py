@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -15,6 +16,7 @@ from backends._made_up import MadeUp, words_of
 from backends.embedded import Embedded
 from backends.fake import Fake
 from backends.openai_compatible import OpenAICompatible
+from gateway.endpoints import OPERATIONS
 from gateway.errors import ClientGone, UpstreamUnreachable
 from gateway.plugins import names
 from gateway.ports import Backend
@@ -44,14 +46,14 @@ class Subject:
 def _answer(request: Any) -> bytes | list[bytes]:
     fields = request.json
     made_up = MadeUp(
-        operation=Operation.CHAT if request.path.endswith("/chat/completions") else Operation.COMPLETION,
+        operation=OPERATIONS[request.path],
         id="id-1",
         model=fields["model"],
         created_unix_s=1,
-        words=words_of("one two three", fields["max_tokens"]),
+        words=words_of("one two three", fields.get("max_tokens", 0)),
         reason="length",
-        n=fields.get("n", 1),
-        usage=Usage(prompt_tokens=3, output_tokens=fields["max_tokens"] * fields.get("n", 1)),
+        n=len(fields.get("input", ())) or fields.get("n", 1),
+        usage=Usage(prompt_tokens=3, output_tokens=fields.get("max_tokens", 0) * fields.get("n", 1)),
         usage_at="given",
     )
     return list(made_up.events()) if fields.get("stream") else b"".join(made_up.halves())
@@ -168,9 +170,9 @@ async def test_its_facts_are_complete(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETION])
 async def test_it_answers(subject: Subject, call: Any, recording_sink: Any, operation: Operation, stream: bool) -> None:
-    """Both endpoints, streamed and whole: the asked-for form, text, the reason for its end, and what it took."""
+    """Both endpoints that write, streamed and whole: the asked-for form, text, why it ended, and what it took."""
     request = call(operation, stream=stream)
     sink = recording_sink(request)
     finish = await subject.backend.send(request, sink)
@@ -180,6 +182,18 @@ async def test_it_answers(subject: Subject, call: Any, recording_sink: Any, oper
     assert TOKENS == finish.usage.output_tokens
     assert finish.usage.prompt_tokens > 0
     assert subject.model == finish.model
+
+
+async def test_it_embeds(subject: Subject, make_call: Any, recording_sink: Any) -> None:
+    """A vector for each input, in order, whole; the tokens of the inputs are counted and nothing is written."""
+    request = make_call(Operation.EMBEDDING, model=subject.model, input=["one", "two"], encoding_format="float")
+    sink = recording_sink(request)
+    finish = await subject.backend.send(request, sink)
+    data = msgspec.json.decode(sink.received)["data"]
+    assert [(0, "embedding"), (1, "embedding")] == [(it["index"], it["object"]) for it in data]
+    assert all(abs(sum(number**2 for number in it["embedding"]) - 1) < 1e-3 for it in data)
+    assert (subject.model, 0) == (finish.model, finish.usage.output_tokens)
+    assert finish.usage.prompt_tokens > 0
 
 
 @pytest.mark.parametrize("stream", [True, False])

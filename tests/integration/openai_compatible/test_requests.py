@@ -13,7 +13,7 @@ from gateway.types import Operation
 Connect = Callable[..., Any]
 
 
-@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETION])
 async def test_the_body_goes_up_as_it_came(
     connect: Connect, make_call: Any, recording_sink: Any, operation: Operation
 ) -> None:

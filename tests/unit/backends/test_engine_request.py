@@ -22,7 +22,7 @@ def test_a_conversation(make_call: Any) -> None:
         {"role": "user", "name": "ann", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         {"role": "assistant", "content": None},
     ]
-    (actual,) = generations(make_call(messages=messages).request)
+    (actual,) = generations(make_call(messages=messages))
     expected = (
         ChatMessage(role="system", content="Be brief."),
         ChatMessage(role="user", name="ann", content="ab"),
@@ -34,7 +34,7 @@ def test_a_conversation(make_call: Any) -> None:
 def test_what_is_said_of_sampling(make_call: Any) -> None:
     """Every field of sampling goes over; zero is a value; ``top_k`` -1 is none."""
     fields = {"temperature": 0, "top_p": 0.5, "top_k": -1, "min_p": 0.1, "seed": -1, "stop": "x", "n": 3}
-    (actual,) = generations(make_call(max_completion_tokens=9, **fields).request)
+    (actual,) = generations(make_call(max_completion_tokens=9, **fields))
     assert (0.0, 0.5, 0, 0.1, ("x",), 3, 9) == (
         actual.temperature,
         actual.top_p,
@@ -50,7 +50,7 @@ def test_what_is_said_of_sampling(make_call: Any) -> None:
 @pytest.mark.parametrize(("operation", "expected"), [(Operation.CHAT, None), (COMPLETION, 16)])
 def test_what_is_not_said(make_call: Any, operation: Operation, expected: int | None) -> None:
     """Left out, sampling is the model's own; an answer's length is free in a chat and OpenAI's 16 in a completion."""
-    (actual,) = generations(make_call(operation).request)
+    (actual,) = generations(make_call(operation))
     assert (1.0, 1.0, 0, 0.0, None, (), 1, expected) == (
         actual.temperature,
         actual.top_p,
@@ -74,7 +74,7 @@ def test_what_is_not_said(make_call: Any, operation: Operation, expected: int | 
 )
 def test_each_shape_of_a_prompt(make_call: Any, prompt: Any, expected: list[Any]) -> None:
     """A text, texts, the tokens of one or of several: one engine request for each."""
-    actual: tuple[Generate, ...] = generations(make_call(COMPLETION, prompt=prompt).request)
+    actual: tuple[Generate, ...] = generations(make_call(COMPLETION, prompt=prompt))
     assert expected == [(it.text, it.token_ids) for it in actual]
 
 
@@ -95,7 +95,7 @@ def test_each_shape_of_a_prompt(make_call: Any, prompt: Any, expected: list[Any]
 def test_what_the_model_cannot_take_is_named(make_call: Any, message: dict[str, Any], param: str) -> None:
     """A turn that cannot be carried over is refused by its place, never dropped."""
     with pytest.raises(UpstreamRefused) as caught:
-        generations(make_call(messages=[message]).request)
+        generations(make_call(messages=[message]))
     assert (param, "unsupported_parameter", 400) == (
         caught.value.param,
         caught.value.upstream_code,
@@ -106,8 +106,8 @@ def test_what_the_model_cannot_take_is_named(make_call: Any, message: dict[str, 
 def test_an_answer_of_no_tokens(make_call: Any) -> None:
     """A completion of zero tokens is refused, unless it is to score its prompt."""
     with pytest.raises(UpstreamRefused, match="at least 1"):
-        generations(make_call(COMPLETION, max_tokens=0).request)
-    (scored,) = generations(make_call(COMPLETION, max_tokens=0, echo=True, logprobs=2).request)
+        generations(make_call(COMPLETION, max_tokens=0))
+    (scored,) = generations(make_call(COMPLETION, max_tokens=0, echo=True, logprobs=2))
     assert (0, True, 2) == (scored.max_tokens, scored.echo, scored.logprobs)
 
 
@@ -122,7 +122,7 @@ def test_calls_and_results_of_earlier_turns(make_call: Any) -> None:
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "content": "7", "tool_call_id": "c1"},
     ]
-    (actual,) = generations(make_call(messages=messages).request)
+    (actual,) = generations(make_call(messages=messages))
     assert actual.messages is not None
     expected_calls = (PastCall(id="c1", name="f", arguments='{"a": 1}'), PastCall(id="c2", name="g", arguments="{}"))
     assert ChatMessage(role="assistant", content="", calls=expected_calls) == actual.messages[1]
@@ -141,7 +141,7 @@ def test_calls_and_results_of_earlier_turns(make_call: Any) -> None:
 )
 def test_tools_and_how_they_may_be_called(make_call: Any, choice: Any, expected: tuple[str, str]) -> None:
     """Every choice that OpenAI documents for functions."""
-    (actual,) = generations(make_call(tools=[TOOL], tool_choice=choice, parallel_tool_calls=False).request)
+    (actual,) = generations(make_call(tools=[TOOL], tool_choice=choice, parallel_tool_calls=False))
     (tool,) = actual.tools
     assert ("f", "does f", {"type": "object", "properties": {"a": {"type": "integer"}}}) == (
         tool.name,
@@ -176,7 +176,7 @@ def test_what_an_answer_must_look_like(
     make_call: Any, fields: dict[str, Any], kind: str, text: str, param: str
 ) -> None:
     """OpenAI's field, and vLLM's own, new and old; an error of the engine will name the field."""
-    (actual,) = generations(make_call(**fields).request)
+    (actual,) = generations(make_call(**fields))
     assert actual.grammar is not None
     assert (kind, text, param) == (actual.grammar.kind, actual.grammar.text, actual.grammar.param)
 
@@ -185,10 +185,10 @@ def test_a_strict_schema_is_strict_and_text_is_no_form(make_call: Any) -> None:
     """Only where the client says so is a keyword that cannot be kept an error."""
     for strict in (True, False):
         wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "strict": strict}}
-        (actual,) = generations(make_call(response_format=wanted).request)
+        (actual,) = generations(make_call(response_format=wanted))
         assert actual.grammar is not None
         assert strict is actual.grammar.strict
-    (plain,) = generations(make_call(response_format={"type": "text"}).request)
+    (plain,) = generations(make_call(response_format={"type": "text"}))
     assert plain.grammar is None
 
 
@@ -211,7 +211,7 @@ def test_a_strict_schema_is_strict_and_text_is_no_form(make_call: Any) -> None:
 )
 def test_how_long_to_think(make_call: Any, fields: dict[str, Any], expected: Reasoning) -> None:
     """In the words of three providers."""
-    (actual,) = generations(make_call(**fields).request)
+    (actual,) = generations(make_call(**fields))
     assert expected == actual.reasoning
 
 
@@ -220,13 +220,13 @@ def test_how_long_to_think(make_call: Any, fields: dict[str, Any], expected: Rea
 )
 def test_a_prediction(make_call: Any, content: Any, expected: str) -> None:
     """Text, or parts of it; whose it is goes with it, since nobody else may profit."""
-    (actual,) = generations(make_call(prediction={"type": "content", "content": content}).request)
+    (actual,) = generations(make_call(prediction={"type": "content", "content": content}))
     assert (expected, "t") == (actual.prediction, actual.scope)
 
 
 def test_how_fast(make_call: Any) -> None:
     """The engine's own field."""
-    (actual,) = generations(make_call(speculative={"enabled": False, "n_max": 3, "exactness": "strict"}).request)
+    (actual,) = generations(make_call(speculative={"enabled": False, "n_max": 3, "exactness": "strict"}))
     assert Speculative(enabled=False, n_max=3, exactness="strict") == actual.speculative
 
 
@@ -254,7 +254,7 @@ def test_how_fast(make_call: Any) -> None:
 def test_a_field_that_it_cannot_take_is_named(make_call: Any, fields: dict[str, Any], param: str) -> None:
     """By its path in the body."""
     with pytest.raises(UpstreamRefused) as caught:
-        generations(make_call(**fields).request)
+        generations(make_call(**fields))
     assert (param, 400) == (caught.value.param, caught.value.http_status)
 
 
@@ -268,9 +268,10 @@ def test_every_field_that_it_says_it_carries_changes_the_request(make_call: Any)
     values |= {"prediction": {"content": "x"}, "speculative": {"enabled": False}, "tool_choice": "required"}
     values |= {"chat_template_kwargs": {"a": 1}, "structured_outputs": {"regex": "a"}}
     values |= {"guided_json": {}, "guided_regex": "a", "guided_choice": ["a"], "guided_grammar": "a"}
-    plain = generations(make_call().request)
-    assert [] == [name for name in values if generations(make_call(**{name: values[name]}).request) == plain]
+    plain = generations(make_call())
+    assert [] == [name for name in values if generations(make_call(**{name: values[name]})) == plain]
     beside = {"top_logprobs", "echo", "messages", "model", "prompt", "stream", "stream_options", "user"}
+    beside |= {"dimensions", "encoding_format", "input"}
     assert CARRIES[True] == values.keys() | beside
 
 

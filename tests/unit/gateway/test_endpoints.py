@@ -62,10 +62,12 @@ def _pieces(*bodies: bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("path", "operation"), OPERATIONS.items())
 async def test_a_path_is_an_operation(open_house: OpenHouse, clock: Any, path: str, operation: Operation) -> None:
     """Every inference route runs through the same pipeline."""
-    prompt = (
-        {"prompt": "hi"} if operation is Operation.COMPLETION else {"messages": [{"role": "user", "content": "hi"}]}
-    )
-    server = Server(_pieces(msgspec.json.encode({"model": "small", **prompt})), path=path)
+    prompts = {
+        Operation.CHAT: {"messages": [{"role": "user", "content": "hi"}]},
+        Operation.COMPLETION: {"prompt": "hi"},
+        Operation.EMBEDDING: {"input": "hi"},
+    }
+    server = Server(_pieces(msgspec.json.encode({"model": "small", **prompts[operation]})), path=path)
     async with open_house(POLICY, clock=clock) as house:
         await server.serve(house)
         assert (200, operation) == (server.status, house.entry.arrival.operation)

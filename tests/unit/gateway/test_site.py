@@ -106,7 +106,8 @@ async def test_readiness_fails_in_the_status_too(site: Any) -> None:
         ("DELETE", "/v1/completions", 405, "method_not_allowed"),
         ("POST", "/v1/models", 405, "method_not_allowed"),
         ("POST", "/healthz", 405, "method_not_allowed"),
-        ("GET", "/v1/embeddings", 404, "not_found"),
+        ("GET", "/v1/embeddings", 405, "method_not_allowed"),
+        ("GET", "/v1/images/generations", 404, "not_found"),
         ("POST", "/v1/chat/completions/", 404, "not_found"),
     ],
 )
