@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from embedded_engine.client import EngineDied, EngineProcess, EngineStartFailed, ProtocolError, RequestFailed
-from embedded_engine.messages import Accepted, ChatMessage, CountTokens, Done, Generate, Text
+from embedded_engine.messages import Accepted, ChatMessage, CountTokens, Done, Embed, Generate, Text
 from embedded_engine.settings import EngineSettings
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
@@ -50,7 +50,9 @@ async def test_a_request_goes_through(engine: EngineProcess) -> None:
     request = Generate(messages=(ChatMessage(role="user", content="Hello!"),), temperature=0, max_tokens=8)
     events = [event async for event in engine.generate(request)]
     assert isinstance(events[0], Accepted)
-    assert Done(id=events[0].id, choice=0, reason="length", completion_tokens=8) == events[-1]
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert (events[0].id, 0, "length", 8) == (done.id, done.choice, done.reason, done.completion_tokens)
     assert len([event for event in events if isinstance(event, Text)]) > 1
 
 
@@ -212,3 +214,27 @@ async def test_a_file_that_is_no_model_is_said_at_start(tmp_path: Path) -> None:
         await engine.ready()
     assert "load_failed" == caught.value.code
     await engine.close()
+
+
+async def test_texts_become_vectors(engine: EngineProcess) -> None:
+    """In order, with their tokens counted, while an answer is streamed; a bad request is told by code."""
+    answer = asyncio.create_task(_collect(engine, Generate(text="One, two,", max_tokens=12, ignore_eos=True, seed=1)))
+    vectors, prompt_tokens = await engine.embed(Embed(texts=("a cat", "a dog", "a cat")))
+    assert [4 * 576] * 3 == list(map(len, vectors))
+    assert vectors[0] == vectors[2] != vectors[1]
+    assert 6 == prompt_tokens
+    _, (done,) = await answer
+    assert 12 == done.completion_tokens
+    with pytest.raises(RequestFailed) as caught:
+        await engine.embed(Embed(texts=("word " * 600,)))
+    assert ("context_length_exceeded", "input") == (caught.value.code, caught.value.param)
+
+
+async def test_who_no_longer_wants_vectors_frees_the_engine(engine: EngineProcess) -> None:
+    """A thousand texts are not read for nobody."""
+    asked = asyncio.create_task(engine.embed(Embed(texts=("some words " * 30,) * 1000)))
+    await engine.embed(Embed(texts=("a cat",)))  # the other one is being read by now
+    asked.cancel()
+    vectors, _ = await engine.embed(Embed(texts=("a dog",)))
+    assert 1 == len(vectors)
+    assert asked.cancelled()
