@@ -18,13 +18,14 @@ class Cooling:
 
     def rests(self, backend: str, model: str) -> tuple[str, float] | None:
         """Why the model rests there and for how many seconds more, or ``None``."""
-        return self._shared.get(_key(backend, model))
+        return self._shared.get(cooling_key(backend, model))
 
-    def down(self, backend: str, standing: Standing) -> tuple[str, float] | None:
+    def down(self, key: str, standing: Standing) -> tuple[str, float] | None:
         """Why nothing should go there now and when to come back: it rests, or another attempt is trying it already."""
-        if standing.failures_in_a_row <= _TOLERATED_FAILURES or not standing.probing:
-            return self.rests(backend, standing.model)
-        return self.rests(backend, standing.model) or ("being tried after failures", _TRIAL_WAIT_S)
+        resting = self._shared.get(key)
+        if resting is None and standing.probing and standing.failures_in_a_row > _TOLERATED_FAILURES:
+            return ("being tried after failures", _TRIAL_WAIT_S)
+        return resting
 
     def probes(self, standing: Standing) -> bool:
         """Whether an attempt that is sent there now is the one that tries it after failures."""
@@ -49,15 +50,16 @@ class Cooling:
         cool_s = _cool_s(error, standing.failures_in_a_row if goes_on else 0)
         resting = self.rests(backend, standing.model)
         if cool_s > (resting[1] if resting else 0.0):
-            self._shared.put(_key(backend, standing.model), f"cooling after {error.code}", cool_s)
+            self._shared.put(cooling_key(backend, standing.model), f"cooling after {error.code}", cool_s)
         return -1
 
     def begin_anew(self, backend: str, model: str) -> None:
         """The backend is another one than before, and has done nothing wrong."""
-        self._shared.put(_key(backend, model), "", 0)
+        self._shared.put(cooling_key(backend, model), "", 0)
 
 
-def _key(backend: str, model: str) -> str:
+def cooling_key(backend: str, model: str) -> str:
+    """Under which name the rest of a backend's model is kept."""
     return f"cooling/{backend}/{model}"
 
 

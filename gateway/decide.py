@@ -1,6 +1,10 @@
 """The decision: candidates in, an order with its bills out. Pure, so that ``headrace explain`` runs the very same."""
 
+from itertools import repeat
+from typing import cast
+
 from gateway.errors import HeadraceError, NoCandidate
+from gateway.ports import Scorer
 from gateway.route import Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion
 
@@ -13,15 +17,18 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
 
     The first filter that objects speaks for a candidate. ``order`` may come out empty: see ``refusal``.
     """
-    bills: list[Bill] = []
+    eligible: list[Candidate] = []
     excluded: list[Exclusion] = []
+    filters = route.filters
     for candidate in candidates:
-        objection = _objection(route, ctx, candidate)
-        if objection is None:
-            bills.append(_bill(route, ctx, candidate))
+        for name, policy in filters:
+            reason = policy.exclude(ctx, candidate)
+            if reason is not None:
+                excluded.append(Exclusion(candidate=candidate, filter=name, reason=reason))
+                break
         else:
-            excluded.append(objection)
-    return Decision(order=route.ranker.order(ctx, tuple(bills)), excluded=tuple(excluded))
+            eligible.append(candidate)
+    return Decision(order=route.ranker.order(ctx, _bills(route, ctx, eligible)), excluded=tuple(excluded))
 
 
 def refusal(route: Route, decision: Decision) -> HeadraceError:
@@ -44,14 +51,18 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     )
 
 
-def _objection(route: Route, ctx: Context, candidate: Candidate) -> Exclusion | None:
-    for name, policy in route.filters:
-        reason = policy.exclude(ctx, candidate)
-        if reason is not None:
-            return Exclusion(candidate=candidate, filter=name, reason=reason)
-    return None
+def _bills(route: Route, ctx: Context, candidates: list[Candidate]) -> tuple[Bill, ...]:
+    """One bill a candidate, made column by column: a term bills all of them in one go where it can."""
+    if not route.scorers:
+        return tuple([Bill(candidate=candidate, terms=(), total_usd=0.0) for candidate in candidates])
+    columns = [_column(scorer, ctx, candidates) for _, scorer in route.scorers]
+    named = [zip(repeat(name), column, strict=False) for (name, _), column in zip(route.scorers, columns, strict=True)]
+    rows = zip(candidates, zip(*named, strict=True), map(sum, zip(*columns, strict=True)), strict=True)
+    return tuple([Bill(candidate=candidate, terms=terms, total_usd=total) for candidate, terms, total in rows])
 
 
-def _bill(route: Route, ctx: Context, candidate: Candidate) -> Bill:
-    terms = tuple([(name, scorer.usd(ctx, candidate)) for name, scorer in route.scorers])
-    return Bill(candidate=candidate, terms=terms, total_usd=sum([usd for _, usd in terms]))
+def _column(scorer: Scorer, ctx: Context, candidates: list[Candidate]) -> list[float]:
+    each = getattr(scorer, "usd_each", None)
+    if each is not None:
+        return cast("list[float]", each(ctx, candidates))
+    return [scorer.usd(ctx, candidate) for candidate in candidates]

@@ -12,13 +12,15 @@ from gateway.cooling import Cooling
 from gateway.facts import BackendFacts
 from gateway.fleet_events import FirstToken, FleetEvent
 from gateway.fleet_peers import Peers
-from gateway.lane import Lane
+from gateway.lane import Lane, Look
 from gateway.ports import Backend, Clock, Shared
 from gateway.prefix import PrefixIndex
 from gateway.prompt_chain import Chains, SessionChains
 from gateway.route import Route, Target
+from gateway.speeds import Speeds
 from gateway.standing import Standing
 from gateway.types import Candidate, Context
+from gateway.workload import Workload
 
 if TYPE_CHECKING:  # a flight is told of by its fleet, and belongs to it
     from gateway.flight import Flight
@@ -58,6 +60,7 @@ class Fleet:
         self._flown = 0
         self._away: set[str] = set()
         self._standings: dict[tuple[str, str], Standing] = {}
+        self._pools: dict[str, Speeds] = {}
         self._lanes: dict[tuple[int, str], tuple[Route, list[Lane]]] = {}
         self._peers = Peers(self.named, self.prefixes)
 
@@ -78,7 +81,9 @@ class Fleet:
         """The same, by the name under which it is kept."""
         known = self._standings.get((backend, model))
         if known is None:
-            known = self._standings[backend, model] = Standing(model=model, cache=self.prefixes.open())
+            pool = self._pools.setdefault(model, Speeds())
+            known = Standing(model=model, cache=self.prefixes.open(), work=Workload(pool))
+            self._standings[backend, model] = known
         return known
 
     def cooling(self, backend: str, facts: BackendFacts) -> str | None:
@@ -91,7 +96,9 @@ class Fleet:
     def forget(self, backend: str) -> None:
         """The backend has left: nothing is known of it any more. Who comes under its name is another one."""
         for key in [key for key in self._standings if key[0] == backend]:
-            self.prefixes.close(self._standings.pop(key).cache)
+            standing = self._standings.pop(key)
+            self.prefixes.close(standing.cache)
+            standing.work.leave()
         self._away.discard(backend)
         self._lanes.clear()
 
@@ -114,19 +121,18 @@ class Fleet:
             lane.warm_tokens(depth, ends_bytes, length_bytes, prompt_tokens) if depth else 0
             for lane, depth in zip(lanes, depths, strict=True)
         ]
-        *_, second, warmest = (0, 0, *sorted(warm))
-        ours, theirs, cooling = self.in_flight, self._peers.in_flight, self.cooldowns
+        second, warmest = _two_warmest(warm)
+        look = Look(prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns)
+        ours, theirs = self.in_flight, self._peers.in_flight
         return tuple(
             [
                 lane.candidate(
-                    ctx,
-                    warm_tokens=warm_tokens,
-                    warmest_tokens=second if warm_tokens == warmest else warmest,
-                    in_flight=ours[lane.backend] + theirs[lane.backend],
-                    now_s=now_s,
-                    cooling=cooling,
+                    look,
+                    warm_tokens=tokens,
+                    warmest_tokens=second if tokens == warmest else warmest,
+                    in_flight=ours.get(lane.backend, 0) + theirs.get(lane.backend, 0),
                 )
-                for lane, warm_tokens in zip(lanes, warm, strict=True)
+                for lane, tokens in zip(lanes, warm, strict=True)
             ]
         )
 
@@ -197,6 +203,15 @@ class Fleet:
     def landed(self, number: int) -> None:
         """The flight is over."""
         self._flights.pop(number, None)
+
+
+def _two_warmest(warm: list[int]) -> tuple[int, int]:
+    """The second largest and the largest, which may be the same."""
+    second, warmest = 0, 0
+    for tokens in warm:
+        if tokens > second:
+            second, warmest = (warmest, tokens) if tokens > warmest else (tokens, warmest)
+    return second, warmest
 
 
 def _model_at(target: Target, facts: BackendFacts, asked: str) -> str:

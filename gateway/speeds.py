@@ -1,16 +1,21 @@
 """How fast a model reads and writes at a backend, learned from the times of our own attempts there."""
 
+from copy import copy
 from math import exp, inf, log
 
 _FIRST_PREFILL_TOKENS_PER_S = 1000.0
 """A slow guess on purpose: four times too slow costs next to nothing, twice too fast a fifth of the time."""
 
-_ATTENTION_TOKENS = 50_000.0
+ATTENTION_TOKENS = 50_000.0
 """Reading slows down with what stands before: at this depth by half as much again. Models of 8 to 70 billion
 parameters lie between 30,000 and 55,000 (twice the parameters, by four times layers times width)."""
 
 _PRIOR_TOKENS = 6000.0
-"""What the first guess weighs, in tokens that were read."""
+"""What a first guess weighs, in tokens that were read."""
+
+_ALIKE = 0.85
+"""Backends whose speeds for a model are within this factor of all others' are taken for equally fast. Differences that
+small are mostly chance, and following them would send everything to whoever was lucky."""
 
 _FADING_PROMPT = 0.98
 """Of the weight of all prompts that were read, at every new one: about the last fifty count."""
@@ -22,121 +27,190 @@ _MOST_STRETCH = 8.0
 class PrefillSpeed:
     """Seconds of reading: ``slowness x fresh x (1 + (warm + fresh / 2) / 50,000)``, the fresh tokens behind the warm.
 
-    The slowness is a ratio of two sums, seconds over tokens, of which the old fades. Prompts that were read side by
-    side, whose first tokens come at once, are then neither taken for fast nor for slow.
+    The slowness, ``slowness_s``, is a ratio of two sums, seconds over tokens, of which the old fades. Prompts that were
+    read side by side, whose first tokens come at once, are then neither taken for fast nor for slow.
+
+    Args:
+        pool: the speed of all backends for the same model. Who has not been seen yet is taken for one of them, so that
+            nobody is left alone for being unknown.
     """
 
-    __slots__ = ("_read_tokens", "_seconds", "slowness_s")
+    __slots__ = ("_members", "_pool", "_read_tokens", "_seconds", "slowness_s")
 
-    def __init__(self) -> None:
-        self._read_tokens = _PRIOR_TOKENS
-        self._seconds = _PRIOR_TOKENS / _FIRST_PREFILL_TOKENS_PER_S
-        self.slowness_s = 1 / _FIRST_PREFILL_TOKENS_PER_S
+    def __init__(self, pool: "PrefillSpeed | None" = None) -> None:
+        self.slowness_s: float = pool.slowness_s if pool is not None else 1 / _FIRST_PREFILL_TOKENS_PER_S
+        self._members: list[PrefillSpeed] = []
+        self._pool = pool
+        # A pool begins with its first guess, which fades; the weight of a pool's speed with its members stays.
+        self._read_tokens = _PRIOR_TOKENS if pool is None else 0.0
+        self._seconds = self._read_tokens * self.slowness_s
+        if pool is not None:
+            pool._members.append(self)  # noqa: SLF001  # its own kind
 
     def seconds(self, fresh_tokens: float, warm_tokens: float) -> float:
         """How long it reads ``fresh_tokens`` that stand behind ``warm_tokens``."""
-        return self.slowness_s * fresh_tokens * (1 + (warm_tokens + fresh_tokens / 2) / _ATTENTION_TOKENS)
+        return self.slowness_s * fresh_tokens * (1 + (warm_tokens + fresh_tokens / 2) / ATTENTION_TOKENS)
 
     def learn(self, fresh_tokens: float, warm_tokens: float, seconds: float) -> None:
         """Reading that took ``seconds``, from when it could begin to the first token."""
-        tokens = fresh_tokens * (1 + (warm_tokens + fresh_tokens / 2) / _ATTENTION_TOKENS)
+        tokens = fresh_tokens * (1 + (warm_tokens + fresh_tokens / 2) / ATTENTION_TOKENS)
+        seconds = min(seconds, _MOST_STRETCH * tokens * self.slowness_s)
         self._read_tokens = self._read_tokens * _FADING_PROMPT + tokens
-        self._seconds = self._seconds * _FADING_PROMPT + min(seconds, _MOST_STRETCH * tokens * self.slowness_s)
+        self._seconds = self._seconds * _FADING_PROMPT + seconds
+        if self._pool is not None:
+            self._pool.learn(fresh_tokens, warm_tokens, seconds)
+            return
         self.slowness_s = self._seconds / self._read_tokens
+        for member in self._members:
+            member._settle(self.slowness_s)  # noqa: SLF001  # its own kind
+
+    def leave(self) -> None:
+        """Its backend is gone, and does not follow the others any more."""
+        if self._pool is not None:
+            self._pool._members.remove(self)  # noqa: SLF001  # its own kind
+
+    def _settle(self, others_s: float) -> None:
+        own_s = (self._seconds + _PRIOR_TOKENS * others_s) / (self._read_tokens + _PRIOR_TOKENS)
+        self.slowness_s = others_s if _alike(own_s, others_s) else own_s
 
 
 _FIRST_SECONDS_PER_TOKEN = 0.03
+_PRIOR_SLOPE = 0.01
+"""What one more sequence adds to a step, as a share of it, until it is known: little, as on a graphics card."""
+
 _TOKENS_PER_SEQUENCE = 7000.0
 """So many tokens in the cache slow a step down as much as one more sequence does."""
 
 _PRIOR_ANSWERS = 4.0
-_PRIOR_SLOPE = 0.01
-"""What one more sequence adds to a step, as a share of it, until it is known: little, as on a graphics card."""
-
+_CROWD = 64.0
+_LEAST_VARIANCE = 1e-9
+_LEAST_STEP_S = 1e-6
 _FADING_ANSWER = 0.99
 """Of the weight of all answers that were seen, at every new one: about the last hundred count."""
 
 
-_LEAST_VARIANCE = 1e-9
+class _Line:
+    """A straight line through weighted points, by least squares: it never falls, and stays above zero."""
+
+    __slots__ = ("weight", "x", "xx", "xy", "y")
+
+    def __init__(self) -> None:
+        self.weight = self.x = self.y = self.xx = self.xy = 0.0
+
+    def add(self, x: float, y: float, *, weight: float, fading: float = 1.0) -> None:
+        """Takes a point, all earlier ones fading."""
+        self.weight = self.weight * fading + weight
+        self.x = self.x * fading + weight * x
+        self.y = self.y * fading + weight * y
+        self.xx = self.xx * fading + weight * x * x
+        self.xy = self.xy * fading + weight * x * y
+
+    def fit(self) -> tuple[float, float, float, float]:
+        """The height at zero and the slope; and where the middle of the points lies."""
+        mean_x, mean_y = self.x / self.weight, self.y / self.weight
+        variance = self.xx / self.weight - mean_x * mean_x
+        covariance = self.xy / self.weight - mean_x * mean_y
+        slope = min(max(covariance / variance, 0.0), mean_y / mean_x) if variance > _LEAST_VARIANCE else 0.0
+        return max(mean_y - slope * mean_x, _LEAST_STEP_S), slope, mean_x, mean_y
 
 
 class DecodeSpeed:
-    """Seconds of one step, in which each sequence gets a token: ``base + slope x load``.
+    """Seconds of one step, in which each sequence gets a token: ``base_s + slope_s x load``.
 
-    The load is the number of sequences, and one more for every 7,000 tokens that they hold. A straight line through
-    what was seen, old answers fading, by least squares; it never falls, and never below zero.
+    The load is the number of sequences, and one more for every 7,000 tokens that they hold. The line goes through the
+    answers that were seen, old ones fading.
+
+    Args:
+        pool: the speed of all backends for the same model, as for ``PrefillSpeed``.
     """
 
-    __slots__ = ("_answers", "_base", "_load", "_load_load", "_load_step", "_slope", "_step")
+    __slots__ = ("_members", "_pool", "_seen", "base_s", "slope_s")
 
-    def __init__(self) -> None:
-        # As if a few answers had been seen, half of them alone and half of them in a crowd of sixty-four.
-        guess, crowd = _FIRST_SECONDS_PER_TOKEN, 64.0
-        self._answers = self._load = self._step = self._load_load = self._load_step = 0.0
-        for load in (1.0, crowd):
-            self._add(load, guess * (1 + _PRIOR_SLOPE * (load - 1)), _PRIOR_ANSWERS / 2)
-        self._base = self._slope = 0.0
-        self._fit()
+    def __init__(self, pool: "DecodeSpeed | None" = None) -> None:
+        first_s = _FIRST_SECONDS_PER_TOKEN
+        self.base_s: float = pool.base_s if pool is not None else first_s * (1 - _PRIOR_SLOPE)
+        self.slope_s: float = pool.slope_s if pool is not None else first_s * _PRIOR_SLOPE
+        self._members: list[DecodeSpeed] = []
+        self._pool = pool
+        self._seen = _Line()
+        if pool is not None:
+            pool._members.append(self)  # noqa: SLF001  # its own kind
+        else:
+            self._guess(self._seen, self.base_s, self.slope_s)
 
     def seconds_per_token(self, sequences: float, kv_tokens: float) -> float:
         """What each of ``sequences`` sees between two of its tokens, while they hold ``kv_tokens``."""
-        return self._base + self._slope * (sequences + kv_tokens / _TOKENS_PER_SEQUENCE)
+        return self.base_s + self.slope_s * (sequences + kv_tokens / _TOKENS_PER_SEQUENCE)
 
     def learn(self, sequences: float, kv_tokens: float, seconds_per_token: float) -> None:
         """An answer was written at ``seconds_per_token``, on average beside so many others."""
-        self._answers *= _FADING_ANSWER
-        self._load *= _FADING_ANSWER
-        self._step *= _FADING_ANSWER
-        self._load_load *= _FADING_ANSWER
-        self._load_step *= _FADING_ANSWER
-        self._add(sequences + kv_tokens / _TOKENS_PER_SEQUENCE, seconds_per_token, 1.0)
-        self._fit()
+        load = sequences + kv_tokens / _TOKENS_PER_SEQUENCE
+        self._seen.add(load, seconds_per_token, weight=1.0, fading=_FADING_ANSWER)
+        if self._pool is not None:
+            self._pool.learn(sequences, kv_tokens, seconds_per_token)
+            return
+        self.base_s, self.slope_s, _, _ = self._seen.fit()
+        for member in self._members:
+            member._settle(self.base_s, self.slope_s)  # noqa: SLF001  # its own kind
 
-    def _add(self, load: float, step_s: float, weight: float) -> None:
-        self._answers += weight
-        self._load += weight * load
-        self._step += weight * step_s
-        self._load_load += weight * load * load
-        self._load_step += weight * load * step_s
+    def leave(self) -> None:
+        """Its backend is gone, and does not follow the others any more."""
+        if self._pool is not None:
+            self._pool._members.remove(self)  # noqa: SLF001  # its own kind
 
-    def _fit(self) -> None:
-        mean_load, mean_step = self._load / self._answers, self._step / self._answers
-        variance = self._load_load / self._answers - mean_load * mean_load
-        covariance = self._load_step / self._answers - mean_load * mean_step
-        steepest = mean_step / mean_load if mean_load > 0 else 0.0
-        self._slope = min(max(covariance / variance, 0.0), steepest) if variance > _LEAST_VARIANCE else 0.0
-        self._base = max(mean_step - self._slope * mean_load, 1e-6)
+    def _settle(self, base_s: float, slope_s: float) -> None:
+        self.base_s, self.slope_s = base_s, slope_s
+        if not self._seen.weight:
+            return
+        line = copy(self._seen)
+        self._guess(line, base_s, slope_s)
+        own_base_s, own_slope_s, mean_load, mean_step_s = line.fit()
+        if not _alike(mean_step_s, base_s + slope_s * mean_load):
+            self.base_s, self.slope_s = own_base_s, own_slope_s
+
+    def _guess(self, line: _Line, base_s: float, slope_s: float) -> None:
+        """As if a few answers had been seen at this speed, half of them alone and half in a crowd."""
+        for load in (1.0, _CROWD):
+            line.add(load, base_s + slope_s * load, weight=_PRIOR_ANSWERS / 2)
 
 
-_QUANTILES = (0.5, 0.9)
+def _alike(own: float, others: float) -> bool:
+    return others * _ALIKE <= own <= others / _ALIKE
+
+
+class Speeds:
+    """The speeds of a model at one backend, or, as a pool, at all of them."""
+
+    __slots__ = ("decoding", "prefill")
+
+    def __init__(self, pool: "Speeds | None" = None) -> None:
+        self.prefill: PrefillSpeed = PrefillSpeed(pool.prefill if pool is not None else None)
+        self.decoding: DecodeSpeed = DecodeSpeed(pool.decoding if pool is not None else None)
+
+
 _STEP = 0.05
+_FARTHEST = 3.0
 
 
 class Stretch:
     """How much longer things take than was forecast: running quantiles of the ratio, in steps of 5 % each.
 
-    Stochastic approximation (Robbins and Monro, 1951) on the logarithm: no samples are kept.
+    ``p50`` is the factor that half stay under, ``p90`` that nine of ten do. Stochastic approximation (Robbins and
+    Monro, 1951) on the logarithm: no samples are kept.
     """
 
-    __slots__ = ("_p50", "_p90")
+    __slots__ = ("_log_p50", "_log_p90", "p50", "p90")
 
     def __init__(self) -> None:
-        self._p50, self._p90 = 0.0, log(2.0)
-
-    @property
-    def p50(self) -> float:
-        """The factor that half stay under."""
-        return exp(self._p50)
-
-    @property
-    def p90(self) -> float:
-        """The factor that nine of ten stay under; never below the median's."""
-        return exp(max(self._p90, self._p50))
+        self._log_p50, self._log_p90 = 0.0, log(2.0)
+        self.p50, self.p90 = 1.0, 2.0
 
     def learn(self, forecast_s: float, actual_s: float) -> None:
         """Something that was forecast to take ``forecast_s`` took ``actual_s``."""
         if not (0 < forecast_s < inf and 0 < actual_s < inf):
             return
-        ratio = min(max(log(actual_s) - log(forecast_s), -3.0), 3.0)
-        self._p50 += _STEP * (_QUANTILES[0] - (ratio <= self._p50))
-        self._p90 += _STEP * (_QUANTILES[1] - (ratio <= self._p90))
+        ratio = min(max(log(actual_s) - log(forecast_s), -_FARTHEST), _FARTHEST)
+        self._log_p50 += _STEP * (0.5 - (ratio <= self._log_p50))
+        self._log_p90 += _STEP * (0.9 - (ratio <= self._log_p90))
+        self.p50 = exp(self._log_p50)
+        self.p90 = max(exp(self._log_p90), self.p50)

@@ -55,10 +55,13 @@ class Standing:
         self.failures_in_a_row = 0
         self._row_grew_s = now_s
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was a failure at all."""
+        return self._failures > 0
+
     def failure_rate(self, now_s: float) -> float:
         """The share of recent attempts that failed, 0 to 1, fading with time; a few successes are taken for granted."""
-        if not self._failures:
-            return 0.0
         fading = self._fading(now_s)
         return self._failures * fading / (self._attempts * fading + _GOOD_FAITH_ATTEMPTS)
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from math import inf
 
-from gateway.speeds import DecodeSpeed, PrefillSpeed, Stretch
+from gateway.speeds import Speeds, Stretch
 
 _TELLING_PROMPT_TOKENS = 256
 """Below this the round trip, not the reading, decides when the first token comes."""
@@ -60,6 +60,9 @@ class Workload:
     The prompts are read one after the other, in the order of dispatch; how an engine cuts them into pieces changes
     little about when the last of them is read. Times are on the monotonic clock, and one that goes back counts as one
     that stands still.
+
+    Args:
+        pool: the speeds of all backends for the same model.
     """
 
     __slots__ = (
@@ -80,14 +83,15 @@ class Workload:
         "writing",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Speeds | None = None) -> None:
         self.in_flight = 0
         self.queued_prefill_tokens = 0
         self.running_output_tokens = 0
         self.kv_tokens = 0
         self.writing = 0
-        self.prefill = PrefillSpeed()
-        self.decoding = DecodeSpeed()
+        speeds = Speeds(pool)
+        self.prefill = speeds.prefill
+        self.decoding = speeds.decoding
         self.stretch = Stretch()
         self._waiting: OrderedDict[Leg, None] = OrderedDict()
         self._queued_s = 0.0
@@ -116,6 +120,11 @@ class Workload:
             self._take_out(head)
             self._begins(head, since_s + head.read_s)
         return 0.0
+
+    def leave(self) -> None:
+        """The backend is gone: its speeds do not follow the others' any more."""
+        self.prefill.leave()
+        self.decoding.leave()
 
     def slot_s(self, in_flight: int, places: int, seconds_per_token: float) -> float:
         """How long until one of ``places`` is free, where ``in_flight`` hold or wait for one.

@@ -1,10 +1,26 @@
 """What the answer is expected to cost at the candidate's price."""
 
 import math
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from gateway.types import Candidate, Context, Price, Usage
+from gateway.types import Candidate, Context, Price
+
+_TOKENS_PER_MTOK = 1e6
+_MOST_PRICES = 1024
+
+
+class _Rates(NamedTuple):
+    """A price in US dollars per token, for sums that are expectations: the ledger's are exact, and ten times slower."""
+
+    price: Price | None
+    input: float
+    output: float
+    cached_input: float
+    cache_write: float
+    request: float
+    free: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,10 +29,12 @@ class Money:
 
     ::
 
-        usd = (fresh x input + warm x cached_input + output x output_price) / 1,000,000 + price per request
+        usd = (warm x cached_input + cold x cache_write + output x output_price) / 1,000,000 + price per request
 
-    ``warm`` is the part of the prompt that the candidate's cache is expected to hold, ``fresh`` is the rest of the
-    forecast prompt, ``output`` is the forecast median. A warm prefix is cheaper only where the price says so.
+    ``warm`` is the part of the prompt that the candidate's cache is expected to hold: for a provider that caches by
+    rules of its own, what those rules would serve from it. ``cold`` is the rest of the forecast prompt, at the price of
+    writing it to the cache where there is one, else at that of input. ``output`` is the forecast median. A warm prefix
+    is cheaper only where the price says so.
 
     A candidate without a known price is billed at ``unknown_usd_per_mtok`` for input and output alike. The default is
     what an expensive model costs: who does not say what something costs is not preferred for it. A backend of your own
@@ -32,6 +50,7 @@ class Money:
     """
 
     unknown_usd_per_mtok: float = 30.0
+    _rates: dict[int, _Rates] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.unknown_usd_per_mtok < math.inf:
@@ -39,13 +58,46 @@ class Money:
 
     def usd(self, ctx: Context, candidate: Candidate) -> float:
         """US dollars at the candidate's price, for the forecast prompt and the forecast median answer."""
-        usage = Usage(
-            prompt_tokens=ctx.forecast.prompt_tokens,
-            output_tokens=ctx.forecast.output_tokens_p50,
-            cached_tokens=candidate.warm_tokens,
-        )
-        return float((candidate.price or self._unknown()).cost_usd(usage))
+        return self.usd_each(ctx, (candidate,))[0]
 
-    def _unknown(self) -> Price:
-        rate = Decimal(str(self.unknown_usd_per_mtok))
-        return Price(input_usd_per_mtok=rate, output_usd_per_mtok=rate)
+    def usd_each(self, ctx: Context, candidates: Sequence[Candidate]) -> list[float]:
+        """The same for all candidates."""
+        prompt_tokens, output_tokens = ctx.forecast.prompt_tokens, ctx.forecast.output_tokens_p50
+        bills = []
+        for candidate in candidates:
+            price, known = candidate.price, self._rates
+            rates = known[id(price)] if id(price) in known else self._learn(price)
+            if rates.free:
+                bills.append(0.0)
+                continue
+            warm_tokens = min(candidate.warm_tokens, prompt_tokens)
+            bills.append(
+                warm_tokens * rates.cached_input
+                + (prompt_tokens - warm_tokens) * rates.cache_write
+                + output_tokens * rates.output
+                + rates.request
+            )
+        return bills
+
+    def _learn(self, price: Price | None) -> _Rates:
+        """The price's rates, kept with the price itself, so that nobody else can come to have its id."""
+        if len(self._rates) >= _MOST_PRICES:
+            self._rates.clear()
+        rates = self._rates[id(price)] = self._read(price)
+        return rates
+
+    def _read(self, price: Price | None) -> _Rates:
+        if price is None:
+            unknown = self.unknown_usd_per_mtok / _TOKENS_PER_MTOK
+            return _Rates(None, unknown, unknown, unknown, unknown, 0.0, free=unknown == 0)
+        input_ = float(price.input_usd_per_mtok) / _TOKENS_PER_MTOK
+        cached, written = price.cached_input_usd_per_mtok, price.cache_write_usd_per_mtok
+        return _Rates(
+            price,
+            input=input_,
+            output=float(price.output_usd_per_mtok) / _TOKENS_PER_MTOK,
+            cached_input=input_ if cached is None else float(cached) / _TOKENS_PER_MTOK,
+            cache_write=input_ if written is None else float(written) / _TOKENS_PER_MTOK,
+            request=float(price.request_usd),
+            free=not (price.input_usd_per_mtok or price.output_usd_per_mtok or price.request_usd or cached or written),
+        )

@@ -1,5 +1,6 @@
 """What is lost if the candidate fails."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.types import Candidate, Context
@@ -25,3 +26,8 @@ class Risk:
     def usd(self, ctx: Context, candidate: Candidate) -> float:
         """US dollars that a failure costs, times how likely it is."""
         return candidate.failure_rate * ctx.worth.usd_per_success
+
+    def usd_each(self, ctx: Context, candidates: Sequence[Candidate]) -> list[float]:
+        """The same for all candidates."""
+        usd_per_success = ctx.worth.usd_per_success
+        return [candidate.failure_rate * usd_per_success for candidate in candidates]

@@ -1,5 +1,6 @@
 """How long the request would wait behind what is already at the candidate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.types import Candidate, Context
@@ -11,8 +12,7 @@ class Waiting:
 
     ::
 
-        usd    = wait_s x usd_per_second
-        wait_s = queued_s + slot_s
+        usd      = (queued_s + slot_s) x usd_per_second
         queued_s = the seconds of reading that were sent there and are not over, less what has gone by since it began
         slot_s   = output_tokens_each x seconds_per_token x (in_flight - concurrency + 1) / concurrency
 
@@ -30,3 +30,8 @@ class Waiting:
     def usd(self, ctx: Context, candidate: Candidate) -> float:
         """US dollars for the seconds before the candidate could begin with this prompt."""
         return candidate.wait_s * ctx.worth.usd_per_second
+
+    def usd_each(self, ctx: Context, candidates: Sequence[Candidate]) -> list[float]:
+        """The same for all candidates."""
+        usd_per_second = ctx.worth.usd_per_second
+        return [candidate.wait_s * usd_per_second for candidate in candidates]

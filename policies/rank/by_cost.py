@@ -3,8 +3,11 @@
 import math
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import attrgetter
 
 from gateway.types import Bill, Context
+
+_TOTAL = attrgetter("total_usd")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +27,9 @@ class ByCost:
 
     def order(self, ctx: Context, bills: tuple[Bill, ...]) -> tuple[Bill, ...]:
         """The bills by ascending total, each exactly once."""
-        if len(bills) == 1:
-            return bills
+        totals = {bill.total_usd for bill in bills}
+        if len(totals) == len(bills) and not any(map(math.isnan, totals)):  # no need to draw lots
+            return tuple(sorted(bills, key=_TOTAL))
         request_id = ctx.request.arrival.id
 
         def key(bill: Bill) -> tuple[float, bytes]:

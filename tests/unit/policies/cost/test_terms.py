@@ -75,14 +75,14 @@ def test_a_busy_warm_replica_loses_to_an_idle_cold_one_and_wins_against_one_as_b
 def test_decoding_costs_the_median_answer_at_the_present_speed(make_context: Make, make_candidate: Make) -> None:
     """100 tokens at 0.02 s, at 0.01 US dollars a second; a share of it where the answer is read as it comes."""
     ctx = make_context(p50=100, usd_per_second=0.01)
-    assert pytest.approx(0.02) == Decoding().usd(ctx, make_candidate())
-    assert pytest.approx(0.006) == Decoding(share=0.3).usd(ctx, make_candidate())
+    assert pytest.approx(0.02) == Decoding(share=1.0).usd(ctx, make_candidate())
+    assert pytest.approx(0.006) == Decoding().usd(ctx, make_candidate())
 
 
 def test_choices_are_decoded_side_by_side(make_context: Make, make_candidate: Make, make_request: Make) -> None:
     """Four choices of 100 tokens take as long as one."""
     ctx = make_context(make_request("hello", n=4), p50=400, usd_per_second=0.01)
-    assert pytest.approx(0.02) == Decoding().usd(ctx, make_candidate())
+    assert pytest.approx(0.02) == Decoding(share=1.0).usd(ctx, make_candidate())
 
 
 def test_risk_costs_what_a_success_is_worth_times_how_often_it_fails(make_context: Make, make_candidate: Make) -> None:
