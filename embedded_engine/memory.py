@@ -58,8 +58,9 @@ class CellMemory:
         return sequence
 
     def release(self, sequence: int) -> None:
-        """Nobody needs this one any more."""
+        """Nobody needs this one any more, whatever a failed call may have left in it."""
         self.cut(sequence, 0)
+        self._kernels.remove(sequence)
         del self._cells[sequence]
         lane = self.lane_of(sequence)
         self._free_sequences[lane].append(sequence)

@@ -29,6 +29,13 @@ from embedded_engine.kernels.port import ContextShape
 
 __all__ = ["IkLlamaKernels", "load"]
 
+_REPACKED = {"Q8_0"}
+"""Quantisations whose rows are interleaved at load.
+
+Prompts and batches are then a fifth to a third faster, and what is computed is the same to the last bit. With others,
+such as Q4_K_M, it is no longer the same alone and in a batch.
+"""
+
 _keep_alive: list[object] = []
 """C calls the log callback for as long as the process lives."""
 
@@ -50,12 +57,21 @@ def load(path: str) -> "IkLlamaKernels":
         _keep_alive.append(callback := LogCallback(log_to_python))
         library.llama_log_set(callback, None)
         library.llama_backend_init()
+    kernels = IkLlamaKernels(library, api, _load_model(path, api, repack=False))
+    if kernels.facts.quantisation in _REPACKED:
+        kernels.close()
+        kernels = IkLlamaKernels(library, api, _load_model(path, api, repack=True))
+    return kernels
+
+
+def _load_model(path: str, api: Any, *, repack: bool) -> int:
     params = api.llama_model_default_params()
     params.flash_attn = False
-    model = api.llama_model_load_from_file(path.encode(), params)
+    params.repack_tensors = repack
+    model: int | None = api.llama_model_load_from_file(path.encode(), params)
     if not model:
         raise LoadFailed(f"ik_llama.cpp cannot load {path}")
-    return IkLlamaKernels(library, api, model)
+    return model
 
 
 class IkLlamaKernels(CKernels):
