@@ -24,6 +24,7 @@ _POLICY = """
 backends:
   upstream:
     use: openai_compatible
+    transport: {transport}
     base_url: http://{host}:{upstream_port}/v1
     models:
       mock-model: {{context_tokens: 131072, price: {{input_usd_per_mtok: 0.59, output_usd_per_mtok: 0.79}}}}
@@ -70,10 +71,17 @@ def ask(server: Server) -> None:
         raise OSError(f"it answered {response.status}: {text!r}")
 
 
-def policy_text(upstream_port: int, *, limit: int, queue: int) -> str:
+def policy_text(upstream_port: int, *, limit: int, queue: int, transport: str = "own") -> str:
     """The policy file of the benchmarks; ``limit`` and ``queue`` are those of the route's admission."""
     key_sha256 = hashlib.sha256(API_KEY.encode()).hexdigest()
-    return _POLICY.format(host=HOST, upstream_port=upstream_port, limit=limit, queue=queue, key_sha256=key_sha256)
+    return _POLICY.format(
+        host=HOST,
+        upstream_port=upstream_port,
+        limit=limit,
+        queue=queue,
+        transport=transport,
+        key_sha256=key_sha256,
+    )
 
 
 @contextmanager
@@ -83,17 +91,18 @@ def run_headrace(
     *,
     limit: int = 1024,
     queue: int = 1024,
+    transport: str = "own",
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Runs ``headrace serve`` from this working tree; its policy, ledger and log are files in ``folder``.
 
-    ``limit`` and ``queue`` are those of the route's admission.
+    ``limit`` and ``queue`` are those of the route's admission, ``transport`` is the backend's.
 
     Raises:
         RuntimeError: it did not start, or did not stop with exit code 0.
     """
     policy, port = folder / "policy.yaml", free_port()
-    policy.write_text(policy_text(upstream_port, limit=limit, queue=queue))
+    policy.write_text(policy_text(upstream_port, limit=limit, queue=queue, transport=transport))
     ours = {"HEADRACE_STATE_DIR": str(folder / "state"), **(environment or {})}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HEADRACE_"))}
     command = [sys.executable, "-m", "gateway", "serve", str(policy), "--port", str(port)]
