@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from gateway.conversation import Message
 from gateway.fleet_events import DIGEST_BYTES
 from gateway.prompt_layout import FIELD, message_bytes, opening_bytes, prompt_bytes, utf8
-from gateway.session_hint import session_hint
+from gateway.request_hints import session_hint
 from gateway.types import ChatRequest
 
 CHUNK_BYTES = 2048

@@ -1,0 +1,60 @@
+"""What a client says about its request in passing: what it calls the conversation, and by when it wants the answer.
+
+A conversation's name only ever names something inside the tenant that sent it, so it can be forged by nobody but its
+owner: it is a hint for finding the conversation again, never an identity. What is too long or no number is no hint.
+"""
+
+from collections.abc import Iterable
+
+from gateway.types import ChatRequest
+
+MOST_HINT_BYTES = 256
+_MOST_DEADLINE_MS = 86_400_000
+_MOST_DIGITS = 12
+
+_SESSION = frozenset((b"x-claude-code-session-id", b"session-id", b"x-session-affinity"))
+"""Sent by coding tools, and by clients of routers that keep sessions together."""
+_DEADLINE = b"x-headrace-deadline-ms"
+_HINTS = _SESSION | {_DEADLINE}
+_BODY_FIELDS = ("prompt_cache_key", "previous_response_id")
+
+
+def read_hints(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, float | None]:
+    """The conversation's name, empty where there is none, and the seconds in which the answer is wanted, or ``None``.
+
+    Of several names the first is taken.
+    """
+    session, deadline_s = "", None
+    for name, value in headers:
+        if name not in _HINTS:
+            continue
+        if name == _DEADLINE:
+            deadline_s = _deadline_s(value)
+        elif not session and len(value) <= MOST_HINT_BYTES:
+            session = value.strip().decode("latin-1")
+    return session, deadline_s
+
+
+def session_hint(request: ChatRequest) -> str:
+    """What the client calls the conversation that the request belongs to; empty where it does not say.
+
+    A header goes before ``prompt_cache_key``, which many conversations may share, and that before
+    ``previous_response_id``. The fields stay in the body as they came, and go on to the upstream.
+    """
+    if request.arrival.session:
+        return request.arrival.session
+    for name in _BODY_FIELDS:
+        raw = request.raw.get(name)
+        if raw is not None:
+            value = bytes(raw)
+            if len(value) <= MOST_HINT_BYTES and value not in (b"null", b'""'):
+                return name + value.decode("utf-8", "replace")
+    return ""
+
+
+def _deadline_s(value: bytes) -> float | None:
+    digits = value.strip()
+    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+        return None
+    milliseconds = int(digits)
+    return milliseconds / 1000 if 0 < milliseconds <= _MOST_DEADLINE_MS else None
