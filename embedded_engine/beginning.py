@@ -1,6 +1,7 @@
 """How the choices of a request begin."""
 
 from embedded_engine.choice import Choice, Running
+from embedded_engine.drafting import Drafting
 from embedded_engine.intake import Prepared
 from embedded_engine.sampling.chooser import Chooser
 from embedded_engine.speculation.speculator import Draft, Speculator
@@ -19,15 +20,16 @@ class Beginning:
         speculates: Whether anything may be drafted.
     """
 
-    def __init__(self, vocabulary: Vocabulary, speculator: Speculator, *, speculates: bool) -> None:
+    def __init__(self, vocabulary: Vocabulary, speculator: Speculator, drafting: Drafting, *, speculates: bool) -> None:
         self._vocabulary = vocabulary
         self._speculator = speculator
+        self._drafting = drafting
         self._speculates = speculates
 
     def choices(self, running: Running) -> list[Choice]:
         """New choices."""
         request = running.request
-        return [
+        choices = [
             Choice(
                 running=running,
                 index=index,
@@ -38,6 +40,9 @@ class Beginning:
             )
             for index in range(request.n)
         ]
+        for choice in choices:
+            self._drafting.follow(choice)
+        return choices
 
     def _draft(self, request: Prepared) -> Draft:
         return self._speculator.begin(

@@ -8,6 +8,7 @@ from embedded_engine.intake import Prepared
 from embedded_engine.pending_logprobs import PendingLogprobs
 from embedded_engine.prompt_echo import PromptEcho
 from embedded_engine.sampling.chooser import Chooser
+from embedded_engine.speculation.draft_model import NO_BLOCK, Block, BlockDrafter
 from embedded_engine.speculation.speculator import Draft
 from embedded_engine.transcript import Transcript
 
@@ -32,6 +33,10 @@ class Choice:
         transcript: What its tokens say.
         unreported_tokens: Emitted since the last text went out.
         logprobs: Those of tokens whose text is not out yet.
+        in_doubt: Whether its next token has to be computed again, alone.
+        block: What the draft model has drafted for the step that runs.
+        block_drafter: The draft model, where it follows this choice.
+        reason: Why it is over.
     """
 
     running: "Running"
@@ -45,6 +50,10 @@ class Choice:
     transcript: Transcript
     unreported_tokens: int = 0
     logprobs: PendingLogprobs = field(default_factory=PendingLogprobs)
+    in_doubt: bool = False
+    block: Block = NO_BLOCK
+    block_drafter: BlockDrafter | None = None
+    reason: EndReason = "stop"
 
     @property
     def emitted_tokens(self) -> int:
@@ -70,6 +79,11 @@ class Choice:
     def reads(self) -> bool:
         """Whether there is more to compute before it makes a token: a prompt is read by the first choice alone."""
         return not self.decodes and (self.running.prompt_is_read or self.index == 0)
+
+    def leave_draft_model(self) -> None:
+        """It need not be followed any more."""
+        if self.block_drafter is not None:
+            self.block_drafter.close()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -24,8 +24,8 @@ class Emission:
         self._vocabulary = vocabulary
         self._clock = clock
 
-    def take(self, choice: Choice, drawn: Drawn) -> Iterator[Text | Done]:
-        """One token more; the choice is over after the `Done`."""
+    def take(self, choice: Choice, drawn: Drawn) -> Iterator[Text]:
+        """One token more; with its last one the choice is over."""
         if drawn.token in self._vocabulary.ends:
             yield from self._end(choice, "stop", Said())
             return
@@ -45,10 +45,24 @@ class Emission:
     def nothing(self, choice: Choice) -> Iterator[Text | Done]:
         """No token was asked for: the choice is over before its first."""
         yield from self._end(choice, "length", Said())
+        yield self.done(choice)
 
-    def _end(self, choice: Choice, reason: EndReason, said: Said) -> Iterator[Text | Done]:
-        """The choice's last events."""
+    def done(self, choice: Choice) -> Done:
+        """The last event of a choice that is over."""
+        transcript = choice.transcript
+        return Done(
+            id=choice.running.request.id,
+            choice=choice.index,
+            reason="tool_calls" if choice.reason == "stop" and transcript.calls else choice.reason,
+            completion_tokens=choice.emitted_tokens,
+            reasoning_tokens=transcript.reasoning_tokens,
+            measured=self._measured(choice),
+        )
+
+    def _end(self, choice: Choice, reason: EndReason, said: Said) -> Iterator[Text]:
+        """The choice's last text."""
         choice.over = True
+        choice.reason = reason
         transcript = choice.transcript
         said += transcript.finish()
         if transcript.ended == "stop":
@@ -57,14 +71,6 @@ class Emission:
             logprobs = choice.logprobs.take_all()
         if said or logprobs:
             yield self._text(choice, said, logprobs)
-        yield Done(
-            id=choice.running.request.id,
-            choice=choice.index,
-            reason="tool_calls" if reason == "stop" and transcript.calls else reason,
-            completion_tokens=choice.emitted_tokens,
-            reasoning_tokens=transcript.reasoning_tokens,
-            measured=self._measured(choice),
-        )
 
     def _measured(self, choice: Choice) -> Measured:
         running, draft = choice.running, choice.draft

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from embedded_engine.beginning import Beginning
 from embedded_engine.choice import Choice, Running
+from embedded_engine.drafting import Drafting
 from embedded_engine.embedding import Embedder, PreparedEmbedding
 from embedded_engine.emission import Emission
 from embedded_engine.errors import DeadlineExceeded, DecodeFailed, RequestError
@@ -33,8 +34,8 @@ from embedded_engine.scheduler import Scheduler
 from embedded_engine.settings import EngineSettings
 from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.speculation.speculator import Speculator
-from embedded_engine.speculation.verification import walk
 from embedded_engine.step_plan import Planned, StepPlanner
+from embedded_engine.verifier import Verifier
 from embedded_engine.workload import Workload
 
 __all__ = ["Engine"]
@@ -60,7 +61,6 @@ class Engine:
     Attributes:
         ready: What was loaded, and what was measured of it.
         steps: Decode calls since the start.
-        drawn_tokens: New tokens since the start.
         prefilled_tokens: Prompt tokens computed since the start.
 
     Raises:
@@ -88,7 +88,8 @@ class Engine:
         )
         self._cache = PrefixCache(self._memory, saved)
         self._speculator = Speculator(self._costs.curve, end_tokens=loaded.vocabulary.ends)
-        beginning = Beginning(loaded.vocabulary, self._speculator, speculates=settings.speculation)
+        self._drafting = Drafting(self._speculator, loaded.draft_model, self._costs.curve)
+        beginning = Beginning(loaded.vocabulary, self._speculator, self._drafting, speculates=settings.speculation)
         self._scheduler = Scheduler(
             self._memory,
             self._cache,
@@ -100,10 +101,15 @@ class Engine:
         self._step_tokens = settings.step_tokens
         self._planner = StepPlanner(self._memory, self._costs, step_tokens=settings.step_tokens)
         self._embedder = Embedder(loaded.kernels, queue_limit=settings.queue_limit)
-        self._emission = Emission(loaded.vocabulary, clock)
+        self._verifier = Verifier(
+            loaded.kernels,
+            self._memory,
+            Emission(loaded.vocabulary, clock),
+            self._speculator,
+            rounding=loaded.self_test.max_logit_error,
+        )
         self._workload = Workload(self._costs)
         self.steps = 0
-        self.drawn_tokens = 0
         self.prefilled_tokens = 0
         self.ready = loaded.ready(settings)
 
@@ -111,6 +117,11 @@ class Engine:
     def busy(self) -> bool:
         """Whether a step would have anything to do."""
         return bool(self._scheduler.requests) or self._embedder.busy
+
+    @property
+    def drawn_tokens(self) -> int:
+        """New tokens since the start."""
+        return self._verifier.drawn_tokens
 
     @property
     def queued(self) -> int:
@@ -188,7 +199,8 @@ class Engine:
         """Schedule, run, verify, emit, release: one decode call, and what came of it."""
         events: list[Event] = list(self._fail_expired())
         planned = self._schedule()
-        events += self._run(planned) or [event for item in planned for event in self._verify(item)]
+        events += self._run(planned) or [event for item in planned for event in self._verify(item, len(planned))]
+        events += self._settle([item.choice for item in planned if item.choice.in_doubt])
         self._release_what_is_over()
         events += self._embedder.step(_EMBEDDED_BESIDE if planned else self._step_tokens)
         return events
@@ -206,16 +218,7 @@ class Engine:
     def _schedule(self) -> list[Planned]:
         self._scheduler.make_room()
         self._scheduler.admit(self._clock())
-        return self._planner.plan(self._scheduler.placed, self._plan_drafts)
-
-    def _plan_drafts(self, choices: Sequence[Choice], room_rows: int) -> list[tuple[int, ...]]:
-        # A choice's last token needs no cell: what is drafted beyond it would be computed for nothing.
-        return self._speculator.plan(
-            [choice.draft for choice in choices],
-            forced=[choice.chooser.forced() for choice in choices],
-            most=[choice.room_tokens - 1 for choice in choices],
-            room_rows=room_rows,
-        )
+        return self._planner.plan(self._scheduler.placed, self._drafting.plan)
 
     def _run(self, planned: Sequence[Planned]) -> list[Failed]:
         """Decode the rows; the failures of all requests in the batch if the kernels fail."""
@@ -223,14 +226,14 @@ class Engine:
             return []
         self.steps += 1
         rows = [row for item in planned for row in item.rows]
-        started_s = time.perf_counter()
+        started_s = time.thread_time()
         try:
             self._kernels.decode(rows)
         except DecodeError as error:
             _logger.exception("a batch for %d choices failed", len(planned))
             failed = {item.choice.running.request.id: item.choice.running for item in planned}
             return [_fail(running, DecodeFailed(str(error))) for running in failed.values()]
-        seconds = time.perf_counter() - started_s
+        seconds = time.thread_time() - started_s
         for item in planned:
             if not item.choice.running.prompt_is_read:
                 self.prefilled_tokens += len(item.rows)
@@ -241,47 +244,28 @@ class Engine:
             self._costs.measured(len(rows), self._memory.used_tokens(lanes.pop()), seconds)
         return []
 
-    def _verify(self, planned: Planned) -> Iterator[Event]:
-        """Draw from the rows that have logits, and say what the tokens add to the texts."""
-        choice, running = planned.choice, planned.choice.running
-        if running.over:
-            return
-        try:
-            if running.echo is not None and not running.prompt_is_read:
-                yield from running.echo.read(choice.computed, lambda place: self._kernels.logits(planned.row_at(place)))
-            if planned.first_logits is None:
-                return
-            readers = [choice] if running.prompt_is_read else running.choices
-            if not running.prompt_is_read:
-                self._scheduler.share_prompt(running)
-                running.first_token_s = self._clock()
-            for reader in readers:
-                yield from self._extend(reader, planned.drafted, planned.first_logits)
-        except RequestError as error:
-            yield _fail(running, error)
-        except Exception as error:  # one request's trouble is not the others'
-            _logger.exception("request %d failed", running.request.id)
-            yield _fail(running, RequestError(f"the engine failed on this request: {error}"))
+    def _verify(self, planned: Planned, items: int) -> Iterator[Event]:
+        """What the rows of one of the step's items come to."""
+        if not planned.choice.running.over:
+            yield from _guarded(planned.choice.running, self._read(planned, alone=items == len(planned.rows) == 1))
 
-    def _extend(self, choice: Choice, drafted: tuple[int, ...], first_row: int) -> Iterator[Text | Done]:
-        """Emit the tokens that the rows have shown, and drop the cells of drafts that were wrong."""
-        if not choice.room_tokens:
-            yield from self._emission.nothing(choice)
+    def _read(self, planned: Planned, *, alone: bool) -> Iterator[Event]:
+        choice, running = planned.choice, planned.choice.running
+        if running.echo is not None and not running.prompt_is_read:
+            yield from running.echo.read(choice.computed, lambda place: self._kernels.logits(planned.row_at(place)))
+        if planned.first_logits is None:
             return
-        before = len(choice.tokens)
-        probabilities = []
-        for drawn, probability in walk(choice.chooser, lambda row: self._kernels.logits(first_row + row), drafted):
-            if probability is not None:
-                probabilities.append(probability)
-            yield from self._emission.take(choice, drawn)
-            if choice.over:
-                break
-        emitted = choice.tokens[before:]
-        self.drawn_tokens += len(emitted)
-        self._speculator.learn(choice.draft, drafted=drafted, emitted=emitted, probabilities=probabilities)
-        if choice.slot is not None and choice.computed >= len(choice.tokens):
-            choice.computed = len(choice.tokens) - 1
-            self._memory.cut(choice.slot, choice.computed)
+        readers = [choice] if running.prompt_is_read else running.choices
+        if not running.prompt_is_read:
+            self._scheduler.share_prompt(running)
+            running.first_token_s = self._clock()
+        for reader in readers:
+            yield from self._verifier.verify(reader, planned.drafted, planned.first_logits, alone=alone)
+
+    def _settle(self, choices: Sequence[Choice]) -> Iterator[Event]:
+        """Compute what is in doubt alone, now that nobody needs the step's rows any more."""
+        for choice in choices:
+            yield from _guarded(choice.running, self._verifier.settle(choice))
 
     def _release_what_is_over(self) -> None:
         for running in tuple(self._scheduler.requests.values()):
@@ -289,9 +273,24 @@ class Engine:
                 if choice.over and choice.slot is not None:
                     self._scheduler.release(choice, keep=not running.abandoned)
                     self._speculator.end(choice.draft)
+                    choice.leave_draft_model()
                     self._workload.learn(choice)
             if running.over:
                 self._scheduler.drop(running)
+
+
+def _guarded(running: Running, events: Iterator[Event]) -> Iterator[Event]:
+    """The events; the request's failure where they fail."""
+    try:
+        yield from events
+    except DecodeError as error:
+        _logger.exception("a row of request %d failed", running.request.id)
+        yield _fail(running, DecodeFailed(str(error)))
+    except RequestError as error:
+        yield _fail(running, error)
+    except Exception as error:  # one request's trouble is not the others'
+        _logger.exception("request %d failed", running.request.id)
+        yield _fail(running, RequestError(f"the engine failed on this request: {error}"))
 
 
 def _fail(running: Running, error: RequestError) -> Failed:

@@ -1,10 +1,11 @@
 """Loads a model, tests and measures it, and says how large its memory is made."""
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedded_engine.condition import Ready, SelfTest
-from embedded_engine.errors import LoadFailed, ModelNotFound
+from embedded_engine.errors import LoadFailed, ModelNotFound, StartError
 from embedded_engine.kernels.choose import load_kernels
 from embedded_engine.kernels.curves import Curves, measure_curves
 from embedded_engine.kernels.port import ContextShape, DecodeError, Kernels
@@ -12,10 +13,13 @@ from embedded_engine.kernels.self_test import open_tested_context
 from embedded_engine.measured import CostPoint
 from embedded_engine.prompt import PromptReader
 from embedded_engine.settings import DEFAULT_CONTEXT_TOKENS, DEFAULT_LANES, EngineSettings, default_threads
+from embedded_engine.speculation.draft_model import DraftModel, same_vocabulary
 from embedded_engine.speculative import DRAFTERS
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Loaded", "load_model"]
+
+_logger = logging.getLogger(__name__)
 
 _LEAST_BATCH_ROWS = 64
 """The self-test wants a batch of this size, whatever the steps."""
@@ -36,6 +40,7 @@ class Loaded:
         curves: What rows cost.
         vocabulary: The model's tokens.
         reader: Reads its prompts.
+        draft_model: A second model that drafts, where there is one of the same vocabulary.
     """
 
     kernels: Kernels
@@ -45,6 +50,7 @@ class Loaded:
     curves: Curves
     vocabulary: Vocabulary
     reader: PromptReader
+    draft_model: DraftModel | None
 
     def ready(self, settings: EngineSettings) -> Ready:
         """What is said of it to whoever started it."""
@@ -95,6 +101,29 @@ def load_model(settings: EngineSettings, kernels: Kernels | None) -> Loaded:
         curves=curves,
         vocabulary=vocabulary,
         reader=PromptReader(kernels, vocabulary),
+        draft_model=_draft_model(settings, shape, context_tokens, vocabulary),
+    )
+
+
+def _draft_model(
+    settings: EngineSettings, shape: ContextShape, context_tokens: int, vocabulary: Vocabulary
+) -> DraftModel | None:
+    """The model of `settings.draft_model_path`; None, and a line in the log, where it cannot be used."""
+    if not settings.draft_model_path or not settings.speculation:
+        return None
+    try:
+        kernels = load_kernels(settings.draft_model_path, settings.kernels)
+        if not same_vocabulary(vocabulary, Vocabulary(kernels)):
+            raise LoadFailed("its vocabulary is another one")
+        context_tokens = min(context_tokens, kernels.facts.context_tokens)
+        sequences = settings.slots
+        shape = replace(shape, lanes=1, kv_tokens=sequences * context_tokens, sequences=sequences)
+        row_s = open_tested_context(kernels, shape).decode_s_per_token
+    except StartError as error:
+        _logger.warning("tokens are drafted without the model %s: %s", settings.draft_model_path, error)
+        return None
+    return DraftModel(
+        kernels, sequences=sequences, context_tokens=context_tokens, batch_rows=shape.batch_rows, row_s=row_s
     )
 
 

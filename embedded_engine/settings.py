@@ -47,6 +47,8 @@ class EngineSettings:
         kernels: "ik_llama", "llama_cpp", or empty for the first that is installed.
         speculation: Whether tokens are drafted and verified together, which changes how fast an answer comes and
             nothing in it. A request may say no for itself.
+        draft_model_path: A second GGUF file of the same vocabulary, much smaller than the first, that drafts; empty:
+            none, which is best for models of up to some 300 million weights.
     """
 
     model_path: str
@@ -65,6 +67,7 @@ class EngineSettings:
     prefix_spill_directory: str = ""
     kernels: str = ""
     speculation: bool = True
+    draft_model_path: str = ""
 
     def __post_init__(self) -> None:
         for name in ("slots", "step_tokens", "micro_batch_rows"):

@@ -10,8 +10,8 @@ from embedded_engine.memory import CellMemory
 
 __all__ = ["PlanDrafts", "Planned", "StepPlanner"]
 
-PlanDrafts = Callable[[Sequence[Choice], int], Sequence[tuple[int, ...]]]
-"""Of the choices of one lane, and with room for so many rows, what to draft for each."""
+PlanDrafts = Callable[[Sequence[Choice], int, float], Sequence[tuple[int, ...]]]
+"""What to draft for each choice of a lane, with room for so many rows, at so many seconds a row beyond C."""
 
 _LEAST_PROMPT_ROWS = 4
 """So many rows of a prompt cost as much a row as more do, and fewer cost a pass over the weights for nearly nothing."""
@@ -71,7 +71,8 @@ class StepPlanner:
             here = [choice for choice in decoding if self._lane(choice) == lane]
             if here:
                 free = min(room, self._memory.free_tokens(lane) - len(here))
-                for choice, drafted in zip(here, plan_drafts(here, free), strict=True):
+                row_s = self._memory.used_tokens(lane) * self._costs.cell_s
+                for choice, drafted in zip(here, plan_drafts(here, free, row_s), strict=True):
                     self._add(planned, choice, 1, drafted)
                     rows_in[lane] += 1 + len(drafted)
                     room -= len(drafted)

@@ -21,7 +21,7 @@ from embedded_engine.speculation.block_verification import verify_block
 from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.vocabulary import Vocabulary
 
-__all__ = ["DRAFT_MODEL", "Block", "BlockDrafter", "DraftModel", "same_vocabulary", "walk_block"]
+__all__ = ["DRAFT_MODEL", "NO_BLOCK", "Block", "BlockDrafter", "DraftModel", "same_vocabulary", "walk_block"]
 
 DRAFT_MODEL = "draft_model"
 
@@ -38,6 +38,9 @@ class Block(NamedTuple):
 
     tokens: tuple[int, ...]
     laws: tuple[NDArray[np.float64], ...]
+
+
+NO_BLOCK = Block((), ())
 
 
 def same_vocabulary(one: Vocabulary, other: Vocabulary) -> bool:
@@ -129,7 +132,7 @@ class BlockDrafter:
         """
         count = min(count, self._model.context_tokens - len(text) - 1)
         if self._over or count < 1:
-            return Block((), ())
+            return NO_BLOCK
         ahead, tokens, laws = chooser.fork(), list[int](), list[NDArray[np.float64]]()
         try:
             logits = self._catch_up(text)
@@ -143,7 +146,7 @@ class BlockDrafter:
                     logits = self._append([token])
         except DecodeError as error:
             self._give_up(error)
-            return Block((), ())
+            return NO_BLOCK
         return Block(tuple(tokens), tuple(laws))
 
     def close(self) -> None:

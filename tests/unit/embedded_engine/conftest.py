@@ -7,6 +7,7 @@ import pytest
 from embedded_engine.answer_plan import AnswerPlan
 from embedded_engine.beginning import Beginning
 from embedded_engine.choice import Choice, Running
+from embedded_engine.drafting import Drafting
 from embedded_engine.engine import Engine
 from embedded_engine.intake import Prepared
 from embedded_engine.sampling.parameters import Sampling
@@ -72,4 +73,6 @@ def prepared(vocabulary: Vocabulary) -> Callable[..., Prepared]:
 @pytest.fixture
 def new_choices(vocabulary: Vocabulary) -> Callable[[Running], list[Choice]]:
     """Begins a request's choices, with nothing drafted."""
-    return Beginning(vocabulary, Speculator(StepCosts({1: 1.0})), speculates=False).choices
+    costs = StepCosts({1: 1.0})
+    speculator = Speculator(costs)
+    return Beginning(vocabulary, speculator, Drafting(speculator, None, costs), speculates=False).choices

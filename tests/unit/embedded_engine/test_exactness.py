@@ -70,7 +70,9 @@ def _engine(speculator: Speculator | None, **settings: Any) -> Engine:
     values = {"context_tokens": 200, "threads": 1, "slots": 4, "step_tokens": 48, **settings}
     engine = Engine(EngineSettings(model_path="toy", speculation=speculator is not None, **values), Forgetful())
     if speculator is not None:
-        engine._speculator = speculator
+        for who in (engine, engine._drafting, engine._verifier, engine._scheduler._begin.__self__):
+            who._speculator = speculator
+        engine._costs.cell_s = 0.0
     return engine
 
 
