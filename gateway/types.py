@@ -4,9 +4,8 @@
 
 Every value is frozen and keyword-only; each is built from the ones before it and none is changed afterwards. Of other
 libraries only msgspec is used, whose structs are made in a tenth of a frozen dataclass' time (a request makes two
-dozen): ``msgspec.structs.replace`` gives a changed copy. None can be part of a circle, since each is made of those
-before it, so the garbage collector need not look at them (``gc=False``). ``Price`` alone stands in policy files, and
-is a dataclass.
+dozen; none is part of a circle, so the collector skips them): ``msgspec.structs.replace`` gives a changed copy.
+``Price`` alone stands in policy files, and is a dataclass.
 """
 
 from collections.abc import Mapping
@@ -35,8 +34,6 @@ class Status(StrEnum):
     CLIENT_GONE = "client_gone"
     BUG = "bug"
 
-    __hash__ = str.__hash__  # an enum's own is a function in Python: every look-up of a counter would call it
-
 
 class Operation(StrEnum):
     """What the client asks for, by the endpoint it called: one value per wire format of the client."""
@@ -44,8 +41,7 @@ class Operation(StrEnum):
     CHAT = "chat"
     COMPLETION = "completion"
     EMBEDDING = "embedding"
-
-    __hash__ = str.__hash__
+    __hash__ = str.__hash__  # an enum's own is a function in Python, which every look-up by it would call
 
 
 # ---- what arrives ---------------------------------------------------------------------------------------------------
@@ -213,8 +209,7 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
 class Call(Struct, frozen=True, kw_only=True):
     """What a backend is asked to do: this request, on this model, traced under this span.
 
-    ``expected_output_tokens`` is the forecast of one answer's length, ``time_left_s`` how long anybody waits for it;
-    ``None`` where nobody says.
+    ``expected_output_tokens`` is one answer's forecast, ``time_left_s`` its deadline; ``None`` where nobody says.
     """
 
     request: ChatRequest
