@@ -151,9 +151,8 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     cache is expected to hold, ``warm_elsewhere_tokens`` what the warmest of the other candidates does.
     ``prefill_tokens_per_s`` is how fast it would read the rest, ``seconds_per_token`` how fast it would write, beside
     what is under way there now. ``wait_s`` is how long before it could begin with this prompt; ``first_token_p50_s``
-    and ``first_token_p90_s`` say when the first token would be here, from the arrival. ``held_tokens`` are the prompts
-    of all that is there. ``failure_rate`` is recent, 0 to 1. ``down`` says why nothing should go there now,
-    ``retry_in_s`` for how long.
+    and ``first_token_p90_s`` say when the first token would be here, from the arrival. ``held_tokens`` are all prompts
+    there. ``failure_rate`` is recent, 0 to 1. ``down`` says why nothing should go there, ``retry_in_s`` for how long.
     """
 
     backend: str
