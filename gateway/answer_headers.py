@@ -25,14 +25,16 @@ class Receipt:
         ctx: the request and its forecast.
         candidate: who serves it.
         attempt: which one this is, counted from one.
+        more: headers that tell of the request's limits.
     """
 
-    __slots__ = ("_attempt", "_candidate", "_cost_usd", "_ctx", "_priced")
+    __slots__ = ("_attempt", "_candidate", "_cost_usd", "_ctx", "_more", "_priced")
 
-    def __init__(self, ctx: Context, candidate: Candidate, *, attempt: int) -> None:
+    def __init__(self, ctx: Context, candidate: Candidate, *, attempt: int, more: Sequence[RawHeader] = ()) -> None:
         self._ctx = ctx
         self._candidate = candidate
         self._attempt = attempt
+        self._more = more
         self._priced: Usage | None = None
         self._cost_usd: Decimal | None = None
 
@@ -50,6 +52,7 @@ class Receipt:
             (b"x-headrace-model", _value(candidate.model)),
             (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
             (b"x-headrace-attempts", b"%d" % self._attempt),
+            *self._more,
         ]
         cost_usd = self.cost_usd(
             usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
@@ -67,8 +70,10 @@ class Receipt:
         return self._cost_usd
 
 
-def error_headers(request_id: str, error: HeadraceError, attempts: Sequence[Attempt] = ()) -> list[RawHeader]:
-    """The headers of an error after ``attempts``, the last of which is named.
+def error_headers(
+    request_id: str, error: HeadraceError, attempts: Sequence[Attempt] = (), more: Sequence[RawHeader] = ()
+) -> list[RawHeader]:
+    """The headers of an error after ``attempts``, the last of which is named, and ``more`` of the request's limits.
 
     ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help.
     """
@@ -76,6 +81,7 @@ def error_headers(request_id: str, error: HeadraceError, attempts: Sequence[Atte
         *_WHOLE,
         (b"x-request-id", request_id.encode()),
         (b"x-headrace-attempts", b"%d" % len(attempts)),
+        *more,
     ]
     if attempts:
         headers.append((b"x-headrace-backend", _value(attempts[-1].backend)))

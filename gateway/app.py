@@ -14,19 +14,19 @@ from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.entry_sink import EntrySink
 from gateway.errors import ConfigurationError
+from gateway.kept_state import open_learning, open_rows
 from gateway.label_names import label_names
 from gateway.ledger import EntryLedger
 from gateway.live_gauges import BackendState, Live
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline, Rules
 from gateway.policy_file import PolicyFile, read_policy
-from gateway.ports import Backend, Clock, Surroundings
+from gateway.ports import Backend, Clock, Learner, Surroundings
 from gateway.settings import Settings
 from gateway.shared_state import open_shared_state
 from gateway.sibling_metrics import SiblingMetrics
 from gateway.sink import AnswerBounds
 from gateway.site import Front, Outlook, Readiness, build_site
-from gateway.stores.sql import SqlLedger
 from gateway.telemetry import open_spans, read_sampling
 from gateway.transport.client import open_connections
 from gateway.trial import Bench
@@ -34,10 +34,8 @@ from gateway.wire.format import BodyLimits
 from gateway.worker_line import Assignment
 from gateway.world import World, build_world
 
-LEDGER_FILE = "ledger.sqlite3"
 DEFAULT_POLICY = Path(__file__).with_name("default_policy.yaml")
 
-_SECONDS_PER_DAY = 86_400
 _GLANCE_S = 0.02
 
 _log = logging.getLogger(__name__)
@@ -65,7 +63,8 @@ class Gateway:
         self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
         self._shared = open_shared_state(settings, self._clock)
         self._fleet = self._shared.fleet
-        self._rows = _open_rows(settings)
+        self._rows = open_rows(settings)
+        self._learning = open_learning(settings, self._learners, shared=self._shared.facts, clock=self._clock)
         self._metrics = Metrics(label_names(world), self._live())
         self._siblings = self._meet_siblings(assignment)
         spans = open_spans(settings.otel_variables())
@@ -80,6 +79,7 @@ class Gateway:
                 bounds=AnswerBounds(
                     max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes
                 ),
+                gate=self._shared.gate,
             ),
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
@@ -114,6 +114,7 @@ class Gateway:
             self._rows.start()
         self._ledger.start()
         self._shared.start()
+        await self._learning.start()
         if self._siblings is not None:
             self._siblings.start()
         for name, backend in self.world.backends.items():
@@ -145,6 +146,7 @@ class Gateway:
                     await backend.close()
         finally:
             await self._ledger.close()
+            await self._learning.close()
             await self._shared.close()
             if self._siblings is not None:
                 await self._siblings.close()
@@ -184,6 +186,9 @@ class Gateway:
         self._retire(gone)
         _log.info("the policy file was reloaded")
 
+    def _learners(self) -> tuple[Learner, ...]:
+        return self.world.learners()
+
     def _read_world(self, old: World) -> tuple[PolicyFile, World]:
         policy = read_policy(self._policy_path)
         return policy, build_world(policy, file=str(self._policy_path), old=old)
@@ -192,7 +197,7 @@ class Gateway:
         """The world of the policy file as it is now, its new backends started; or an error and none of them started."""
         # A large file takes a tenth of a second, in which the loop has streams to serve.
         policy, new = await asyncio.to_thread(self._read_world, old)
-        self._settings.check_bind(locked=bool(new.keys))
+        self._settings.check_bind(locked=bool(new.tenancy.keys))
         kept = {id(backend) for backend in old.backends.values()}
         fresh = {name: backend for name, backend in new.backends.items() if id(backend) not in kept}
         try:
@@ -202,12 +207,15 @@ class Gateway:
             for backend in fresh.values():
                 await backend.close()
             raise
+        await self._learning.begin(new.learners())
         self._secret_names = (*policy.secret_names(), *new.secret_names(self._settings.model_dir))
         return new
 
     def _rules(self, world: World) -> Rules:
         limit_bytes, sampling = self._settings.max_header_bytes, read_sampling(self._settings.otel_variables())
-        return Rules(world, Door(world.keys, max_header_bytes=limit_bytes, clock=self._clock, sampling=sampling))
+        return Rules(
+            world, Door(world.tenancy.keys, max_header_bytes=limit_bytes, clock=self._clock, sampling=sampling)
+        )
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -217,6 +225,7 @@ class Gateway:
             behind_proxy=self._settings.behind_proxy,
             model_dir=self._settings.model_dir,
             run_dir=self._run_dir,
+            count_drafts=self._metrics.count_drafts,
         )
 
     def _front(self) -> ASGIApp:
@@ -274,21 +283,12 @@ class Gateway:
 
         async def close_when_settled() -> None:
             await self.pipeline.settled()
-            for name, backend in backends.items():
-                self._fleet.forget(name)
+            for backend in backends.values():
                 await backend.close()
 
+        for name in backends:
+            self._fleet.forget(name)  # at once: nothing of the old one is true of who comes under its name
         if backends:
             task = asyncio.create_task(close_when_settled(), name="headrace-retire")
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
-
-
-def _open_rows(settings: Settings) -> SqlLedger | None:
-    if settings.ledger == "off":
-        return None
-    return SqlLedger(
-        settings.state_dir / LEDGER_FILE,
-        capacity=settings.ledger_rows_waiting,
-        keep_s=settings.ledger_days * _SECONDS_PER_DAY,
-    )

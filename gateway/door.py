@@ -2,32 +2,40 @@
 
 import hashlib
 import random
-from collections.abc import Mapping
 from itertools import chain
 from time import time_ns
+from typing import NamedTuple
 
 from gateway.clock import SystemClock
 from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
+from gateway.request_hints import read_hints
+from gateway.tenancy import OPEN_HOUSE, Identity, Keys
 from gateway.trace_context import Sampling, new_trace
 from gateway.types import Arrival
-
-OPEN_HOUSE = "default"
-"""The tenant of everybody, where no keys are configured."""
 
 _KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
 
-class Door:
-    """Turns an exchange into an ``Arrival``.
+_EVERYBODY = Identity(tenant=OPEN_HOUSE)
+_NOBODY = Identity(tenant="")
 
-    ``keys`` maps the SHA-256 of each key, in hex, to its tenant; ``sampling`` says which requests are traced.
-    """
+
+class Knock(NamedTuple):
+    """An arrival, whose it is, and the reason to refuse it."""
+
+    arrival: Arrival
+    identity: Identity
+    refusal: HeadraceError | None
+
+
+class Door:
+    """Turns an exchange into a ``Knock``; ``sampling`` says which requests are traced."""
 
     def __init__(
         self,
-        keys: Mapping[str, str],
+        keys: Keys,
         *,
         max_header_bytes: int,
         clock: Clock | None = None,
@@ -43,48 +51,53 @@ class Door:
         """Whether a key is needed."""
         return bool(self._keys)
 
-    def tenant(self, headers: RawHeaders) -> str:
-        """The tenant that the headers' key belongs to.
+    def identity(self, headers: RawHeaders) -> Identity:
+        """Whose the headers' key is.
 
         The key is hashed and the digest looked up: what a lookup's time could tell is about a hash that the caller
         cannot steer, never about a key.
 
         Raises:
             HeadersTooLarge: the header block is over the limit.
-            Unauthenticated: no key, an unknown key, or several that differ.
+            Unauthenticated: no key, an unknown or an expired one, or several that differ.
         """
         if sum(map(len, chain.from_iterable(headers))) > self._max_header_bytes:
             raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
         if not self._keys:
-            return OPEN_HOUSE
+            return _EVERYBODY
         offered = {_key(name, value) for name, value in headers if name in _KEY_HEADERS}
         offered.discard(b"")  # an empty key is none, whatever its digest opens
         if not offered:
             raise Unauthenticated("an API key is needed: `Authorization: Bearer …` or `x-api-key: …`")
         if len(offered) > 1:
             raise Unauthenticated("the request carries API keys that differ")
-        tenant = self._keys.get(hashlib.sha256(offered.pop()).hexdigest())
-        if tenant is None:
+        identity = self._keys.get(hashlib.sha256(offered.pop()).hexdigest())
+        if identity is None:
             raise Unauthenticated("the API key is not known here")
-        return tenant
+        if identity.expires_unix_s is not None and self._clock.unix_s() >= identity.expires_unix_s:
+            raise Unauthenticated("the API key has expired")
+        return identity
 
-    def arrive(self, exchange: Exchange) -> tuple[Arrival, HeadraceError | None]:
-        """The arrival, and the reason to refuse it: who is refused at the door is recorded all the same."""
+    def arrive(self, exchange: Exchange) -> Knock:
+        """Who is there. Who is refused at the door is recorded all the same."""
         refusal: HeadraceError | None = None
-        tenant = ""
+        identity = _NOBODY
         try:
-            tenant = self.tenant(exchange.headers)
+            identity = self.identity(exchange.headers)
         except (HeadersTooLarge, Unauthenticated) as error:
             refusal = error
+        session, deadline_s = read_hints(exchange.headers)
         arrival = Arrival(
             id=new_request_id(),
             operation=exchange.operation,
-            tenant=tenant,
+            tenant=identity.tenant,
             received_s=self._clock.now_s(),
             received_unix_s=self._clock.unix_s(),
             trace=new_trace(exchange.headers, self._sampling),
+            session=session,
+            deadline_s=deadline_s,
         )
-        return arrival, refusal
+        return Knock(arrival, identity, refusal)
 
 
 def new_request_id() -> str:

@@ -10,7 +10,8 @@ from gateway.types import Arrival, Attempt, ChatRequest, Decision, LedgerEntry, 
 class Journal:
     """What is known so far. The pipeline fills the fields in as it learns them and closes the journal once.
 
-    The fields are those of ``LedgerEntry``; each stays at its empty value where the request did not get that far.
+    The fields are those of ``LedgerEntry``, each at its empty value where the request did not get that far; only
+    ``headers``, what the client is told of its limits whatever the answer is, go on no ledger.
     """
 
     arrival: Arrival
@@ -20,6 +21,7 @@ class Journal:
     decision: Decision | None = None
     attempts: list[Attempt] = field(default_factory=list)
     outcome: Outcome | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
     _closed: bool = field(default=False, init=False)
 
     def close(self, ended_s: float) -> LedgerEntry:

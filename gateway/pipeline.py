@@ -2,19 +2,24 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 from gateway.answer_headers import error_headers
 from gateway.decide import decide, refusal
 from gateway.door import Door
-from gateway.errors import ClientGone, HeadraceError, ShuttingDown, UpstreamError
+from gateway.errors import ClientGone, HeadraceError, Overloaded, ShuttingDown, UpstreamError
 from gateway.exchange import Exchange
 from gateway.journal import Journal
+from gateway.limits.gate import dearest_usd, expected, taken
 from gateway.ports import Ledger
 from gateway.route import Route
+from gateway.stay import Stay
+from gateway.tenancy import Identity
 from gateway.time_limit import TimeLimits
 from gateway.trial import Bench, Trial, Turn
-from gateway.types import ChatRequest, Context, Decision, Outcome, Status
+from gateway.types import Attempt, Candidate, ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.world import World
@@ -60,16 +65,18 @@ class Pipeline:
         the answer or inside it; only a cancellation that is neither a hang-up nor a shutdown goes on upwards.
         """
         rules = self.rules
-        arrival, unwelcome = rules.door.arrive(exchange)
+        arrival, identity, unwelcome = rules.door.arrive(exchange)
         journal = Journal(arrival)
         task = self._begun()
         try:
             request = journal.request = await self._read(exchange, journal, unwelcome)
             route = rules.world.match(request.model)
+            identity.check(request.model, route.name)
             journal.route = route.name
             journal.forecast = route.classifier.forecast(request)
-            ctx = Context(request=request, forecast=journal.forecast, worth=route.worth)
-            async with route.admitter.admit(ctx):
+            deadline = route.deadline_of(journal.arrival)
+            ctx = Context(request=request, forecast=journal.forecast, worth=route.worth, deadline=deadline)
+            async with self._within_limits(rules.world, identity, route, ctx, journal), route.admitter.admit(ctx):
                 decision = journal.decision = self._decide(rules.world, route, ctx)
                 await self._attempt(rules.world, decision, route, ctx, journal, exchange)
         except asyncio.CancelledError:
@@ -107,6 +114,21 @@ class Pipeline:
         body = await exchange.body()
         return FORMATS[exchange.operation].read(journal.arrival, body, self._body_limits)
 
+    def _within_limits(
+        self, world: World, identity: Identity, route: Route, ctx: Context, journal: Journal
+    ) -> AbstractAsyncContextManager[None]:
+        limits = identity.limits + world.tenancy.of_model(ctx.request.model)
+        if self._bench.gate is None or not limits:
+            return nullcontext()
+        return Stay(
+            self._bench.gate,
+            limits,
+            ctx,
+            journal,
+            candidates=lambda: self._bench.fleet.snapshot(route, ctx, world.backends),
+            lasts_s=route.patience.total_s,
+        )
+
     def _decide(self, world: World, route: Route, ctx: Context) -> Decision:
         return decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
 
@@ -119,6 +141,9 @@ class Pipeline:
         failure: HeadraceError | None = None
         bills = decision.order[: route.attempts]
         for number, bill in enumerate(bills, start=1):
+            if (full := await self._backend_is_full(world, route, ctx, bill.candidate, number)) is not None:
+                failure = full
+                continue
             trial = Trial(
                 self._bench,
                 limits,
@@ -127,7 +152,7 @@ class Pipeline:
                 backend=world.backends[bill.candidate.backend],
                 exchange=exchange,
                 patience=route.patience,
-                turn=Turn(number, len(bills), deadline_s),
+                turn=Turn(number, len(bills), deadline_s, journal.headers),
             )
             try:
                 finish = await trial.run()
@@ -140,7 +165,26 @@ class Pipeline:
                 return
             finally:
                 journal.attempts.extend(trial.attempts)
+                self._leave_backend(ctx, number, trial.attempts)
         raise failure or refusal(route, decision)
+
+    async def _backend_is_full(
+        self, world: World, route: Route, ctx: Context, candidate: Candidate, number: int
+    ) -> HeadraceError | None:
+        """Reserves the attempt on the backend's own limits; the reason where they refuse."""
+        limits = world.tenancy.backends.get(candidate.backend)
+        if self._bench.gate is None or not limits:
+            return None
+        claim = expected(ctx.forecast, dearest_usd(ctx.forecast, [candidate]))
+        try:
+            await self._bench.gate.enter(_attempt_name(ctx, number), limits, claim, lasts_s=route.patience.total_s)
+        except Overloaded as error:
+            return error
+        return None
+
+    def _leave_backend(self, ctx: Context, number: int, attempts: Sequence[Attempt]) -> None:
+        if self._bench.gate is not None:
+            self._bench.gate.leave(_attempt_name(ctx, number), taken(attempts))
 
     async def _cancelled(self, exchange: Exchange, journal: Journal) -> None:
         """A hang-up needs no answer; the end of a drain has words of its own to say."""
@@ -159,7 +203,7 @@ class Pipeline:
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 if not exchange.started:
-                    headers = error_headers(journal.arrival.id, error, journal.attempts)
+                    headers = error_headers(journal.arrival.id, error, journal.attempts, journal.headers)
                     await exchange.answer(error.http_status, headers, wire.error_body(error))
                 elif exchange.streaming:
                     await exchange.write(wire.error_event(error))
@@ -200,6 +244,10 @@ class Pipeline:
             self._tasks.discard(task)
             if not self._tasks:
                 self._idle.set()
+
+
+def _attempt_name(ctx: Context, number: int) -> str:
+    return f"{ctx.request.arrival.id}/{number}"
 
 
 def _outcome(error: HeadraceError, *, started: bool = False) -> Outcome:

@@ -11,24 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 from gateway.parameters import in_our_words
+from gateway.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TenantSpec
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Step = str | dict[str, Any]
 
-_MODEL = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 class Timeouts(BaseModel):
     """How long an answer may take, in seconds: until its first token, between two pieces, and as a whole."""
 
-    model_config = _MODEL
+    model_config = MODEL
 
     first_token_s: Annotated[float, Field(gt=0)] = 120.0
     idle_s: Annotated[float, Field(gt=0)] = 60.0
@@ -38,50 +36,74 @@ class Timeouts(BaseModel):
 class WorthSpec(BaseModel):
     """What time and success are worth on a route, in US dollars: the exchange rates of the bill."""
 
-    model_config = _MODEL
+    model_config = MODEL
 
     usd_per_second: Annotated[float, Field(ge=0)] = 0.001
     usd_per_success: Annotated[float, Field(ge=0)] = 0.01
 
 
+class DeadlineSpec(BaseModel):
+    """By when a first token and the whole answer are of use, in seconds from the arrival; left out: at any time."""
+
+    model_config = MODEL
+
+    first_token_s: Annotated[float, Field(gt=0)] | None = None
+    total_s: Annotated[float, Field(gt=0)] | None = None
+
+
+class HedgeSpec(BaseModel):
+    """When a second backend is asked as well, and how much that may add to what is spent and sent."""
+
+    model_config = MODEL
+
+    quantile: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    most_requests: Annotated[float, Field(gt=0, le=1)] = 0.05
+    most_spend: Annotated[float, Field(gt=0, le=1)] = 0.05
+
+
+class TargetSpec(BaseModel):
+    """A target with more to say of it than its name. One that drains, or weighs 0, gets nothing new."""
+
+    model_config = MODEL
+
+    to: Annotated[str, Field(min_length=1)]
+    drain: bool = False
+    weight: Annotated[int, Field(ge=0, le=1)] = 1
+
+
 class Steps(BaseModel):
     """The steps of a route. What a route leaves out comes from ``defaults``, and what that leaves out from here."""
 
-    model_config = _MODEL
+    model_config = MODEL
 
     classify: Step = "by_length"
     filter: list[Step] = ["healthy", "capable", "fits_context"]
-    cost: list[Step] = ["money", "waiting", "prefill", "decoding", "risk"]
+    cost: list[Step] = ["money", "waiting", "prefill", "decoding", "risk", "deadline", "leaving"]
     rank: Step = "by_cost"
     admit: Step = "fixed_concurrency"
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     timeouts: Timeouts = Timeouts()
     worth: WorthSpec = WorthSpec()
+    deadline: DeadlineSpec | None = None
+    hedge: HedgeSpec | None = None
 
 
 class RouteSpec(Steps):
     """Which model names go where. ``models`` are names or patterns with ``*``, ``targets`` are ``backend[/model]``."""
 
-    models: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1)]
-    targets: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-
-
-class TenantSpec(BaseModel):
-    """Who may call. Keys are kept as the SHA-256 of the key, in hex, so that the file holds no secret."""
-
-    model_config = _MODEL
-
-    keys_sha256: Annotated[list[Digest], Field(min_length=1)]
+    models: Annotated[list[Pattern], Field(min_length=1)]
+    targets: Annotated[list[Annotated[str, Field(min_length=1)] | TargetSpec], Field(min_length=1)]
 
 
 class PolicyFile(BaseModel):
     """The whole file."""
 
-    model_config = _MODEL
+    model_config = MODEL
 
     backends: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
     routes: dict[Name, RouteSpec] = {}
     tenants: dict[Name, TenantSpec] = {}
+    limits: LimitsSpec = LimitsSpec()
     defaults: Steps = Steps()
 
     def secret_names(self) -> tuple[str, ...]:

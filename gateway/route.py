@@ -1,11 +1,11 @@
 """A route as it runs: which model names it answers, where it may go, and the policies that decide."""
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 
+from gateway.name_pattern import name_pattern
 from gateway.ports import Admitter, Classifier, Filter, Ranker, Scorer
-from gateway.worth import Worth
+from gateway.types import Arrival
+from gateway.worth import Deadline, Worth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,19 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hedge:
+    """When a second backend is asked as well: where the first token is later than so many of a hundred are.
+
+    Of a hundred requests ``most_requests`` may be asked twice, for ``most_spend`` of what all of them cost; both are
+    shares, 0 to 1.
+    """
+
+    quantile: float
+    most_requests: float
+    most_spend: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A compiled route. Filters and scorers keep the names under which the policy file has them."""
 
@@ -44,18 +57,19 @@ class Route:
     worth: Worth
     patience: Patience
     attempts: int
+    deadline: Deadline | None = None
+    hedge: Hedge | None = None
+
+    def deadline_of(self, arrival: Arrival) -> Deadline | None:
+        """By when the answer to a request is of use: as the route says, or as the client does where that is sooner."""
+        if arrival.deadline_s is None:
+            return self.deadline
+        if self.deadline is None:
+            return Deadline(total_s=arrival.deadline_s)
+        total_s = self.deadline.total_s
+        soonest_s = arrival.deadline_s if total_s is None else min(total_s, arrival.deadline_s)
+        return Deadline(first_token_s=self.deadline.first_token_s, total_s=soonest_s)
 
     def answers(self, model: str) -> bool:
         """Whether a request for ``model`` belongs to this route."""
-        return any(_pattern(pattern).fullmatch(model) for pattern in self.models)
-
-
-@lru_cache(maxsize=1024)
-def _pattern(pattern: str) -> re.Pattern[str]:
-    """``*`` stands for any text; everything else for itself, brackets and dots included."""
-    head, *rest = (re.escape(part) for part in pattern.split("*"))
-    if not rest:
-        return re.compile(head)
-    # What is found leftmost between two stars is never looked for again: a client's long name costs linear time.
-    middle = "".join(f"(?>.*?{part})" for part in rest[:-1])
-    return re.compile(f"{head}{middle}.*{rest[-1]}", re.DOTALL)
+        return any(name_pattern(pattern).fullmatch(model) for pattern in self.models)

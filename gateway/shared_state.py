@@ -1,33 +1,44 @@
 """What this process shares with the gateway's other replicas, opened as the operator's settings say.
 
-Without ``HEADRACE_REDIS_URL`` it stands alone: the same fleet, the same port, in this process' memory.
+Without ``HEADRACE_REDIS_URL`` it stands alone: the same fleet and the same port in this process' memory, and the
+accounts of limits in a file that all workers of the machine open.
 """
 
 import secrets
 from dataclasses import dataclass
 
 from gateway.fleet import Fleet
-from gateway.ports import Clock
+from gateway.limits.borrower import Borrower
+from gateway.limits.gate import Gate
+from gateway.ports import Clock, Shared
 from gateway.replicas import Replicas
 from gateway.settings import Settings
 from gateway.stores.memory import MemoryShared
 from gateway.stores.redis_address import read_redis_address
+from gateway.stores.sqlite_lender import SqliteLender
+
+LIMITS_FILE = "limits.sqlite3"
+"""Where the workers of one machine keep the accounts of limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedState:
-    """The fleet, and the line to the other replicas: ``None`` where there are none."""
+    """The fleet, small facts, limits, and the line to the other replicas: ``None`` where there are none."""
 
     fleet: Fleet
+    facts: Shared
+    gate: Gate
     replicas: Replicas | None = None
 
     def start(self) -> None:
         """Looks for the others; returns at once."""
+        self.gate.borrower.start()
         if self.replicas is not None:
             self.replicas.start(self.fleet)
 
     async def close(self) -> None:
-        """Tells the others that this one leaves; idempotent."""
+        """Gives back what it has of the limits, and tells the others that it leaves; idempotent."""
+        await self.gate.borrower.close()
         if self.replicas is not None:
             await self.replicas.close()
 
@@ -53,11 +64,15 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
     Raises:
         ConfigurationError: the address is none.
     """
-    if settings.redis_url is None:
-        return SharedState(fleet=Fleet(clock=clock, shared=MemoryShared(clock)))
-    from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
-
     name = secrets.token_hex(6)
+    if settings.redis_url is None:
+        alone = MemoryShared(clock)
+        lender = SqliteLender(settings.state_dir / LIMITS_FILE, clock=clock)
+        gate = Gate(Borrower(lender, replica=name, clock=clock), clock=clock)
+        return SharedState(fleet=Fleet(clock=clock, shared=alone), facts=alone, gate=gate)
+    from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
+    from gateway.stores.redis_lender import RedisLender  # noqa: PLC0415  # likewise
+
     store = RedisStore(
         read_redis_address(settings.redis_url.get_secret_value()),
         prefix=settings.redis_prefix,
@@ -68,4 +83,5 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
     )
     replicas = Replicas(name, store, clock=clock)
     fleet = Fleet(clock=clock, shared=replicas, replica=name, tell=replicas.tell)
-    return SharedState(fleet=fleet, replicas=replicas)
+    gate = Gate(Borrower(RedisLender(store), replica=name, clock=clock), clock=clock)
+    return SharedState(fleet=fleet, facts=replicas, gate=gate, replicas=replicas)

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.answer_headers import error_headers
 from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
+from gateway.engine_page import engine_page
 from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound
 from gateway.wire.openai_errors import error_body
 from gateway.world import World
@@ -62,7 +63,7 @@ class Front:
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["path"] not in PROBES:
-                self._door().tenant(scope["headers"])
+                self._door().identity(scope["headers"])
             if scope["path"] in OPERATIONS:
                 raise MethodNotAllowed("POST")
         except ClientError as error:
@@ -99,11 +100,15 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
             raise ModelNotFound("there is no such model; GET /v1/models lists those there are", param="model")
         return _json(_model_card(world, name, outlook.started_unix_s))
 
+    async def engine(_: Request) -> Response:
+        return _json(engine_page(outlook.world().backends))
+
     routes = [
         Route("/", home),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/metrics", metrics),
+        Route("/v1/engine", engine),
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
     ]

@@ -1,6 +1,7 @@
 """One attempt on one backend: its clock, its sink, its place in the fleet, and its line on the ledger."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -8,12 +9,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gateway.answer_headers import Receipt
+from gateway.answer_headers import RawHeader, Receipt
 from gateway.attempt_pace import AttemptPace
 from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout
 from gateway.exchange import Exchange
 from gateway.fleet import Fleet
 from gateway.flight import Flight
+from gateway.limits.gate import Gate
 from gateway.ports import Backend, Clock
 from gateway.route import Patience
 from gateway.sink import AnswerBounds, ClientSink
@@ -26,19 +28,24 @@ from gateway.wire.formats import FORMATS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all trials of a gateway share."""
+    """What all trials of a gateway share. ``gate`` keeps the limits; ``None`` where nothing can be limited."""
 
     fleet: Fleet
     clock: Clock
     bounds: AnswerBounds
+    gate: Gate | None = None
 
 
 class Turn(NamedTuple):
-    """Which attempt this is, counted from one, of how many that there may be until the request's deadline."""
+    """Which attempt this is, counted from one, of how many that there may be until the request's deadline.
+
+    ``headers`` are what the client is told besides.
+    """
 
     number: int
     of: int
     deadline_s: float
+    headers: Sequence[RawHeader] = ()
 
     @property
     def left(self) -> int:
@@ -57,6 +64,7 @@ class Trial:
         "_bench",
         "_candidate",
         "_ctx",
+        "_deadline_s",
         "_exchange",
         "_flight",
         "_pace",
@@ -87,13 +95,14 @@ class Trial:
         self._backend = backend
         self._exchange = exchange
         self._patience = patience
+        self._deadline_s = turn.deadline_s
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
         self._pace = AttemptPace(
             limits, self._flight, patience, deadline_s=turn.deadline_s, stream=ctx.request.stream, tries_left=turn.left
         )
-        self._receipt = Receipt(ctx, candidate, attempt=turn.number)
+        self._receipt = Receipt(ctx, candidate, attempt=turn.number, more=turn.headers)
         self._sink = ClientSink(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
@@ -130,7 +139,14 @@ class Trial:
         return finish
 
     async def _send(self) -> Finish:
-        call = Call(request=self._ctx.request, model=self._candidate.model, trace=self._trace)
+        request = self._ctx.request
+        call = Call(
+            request=request,
+            model=self._candidate.model,
+            trace=self._trace,
+            expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
+            time_left_s=max(self._deadline_s - asyncio.get_running_loop().time(), 0.0),
+        )
         try:
             with self._pace.limit:
                 return await self._backend.send(call, self._sink)

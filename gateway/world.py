@@ -1,27 +1,28 @@
 """A policy file come to life: its backends, routes and tenants, built whole or not at all."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway import plugins
 from gateway.errors import ConfigurationError, ModelNotFound
-from gateway.policy_file import PolicyFile, RouteSpec, Step, Steps
-from gateway.ports import Backend, Observer
-from gateway.route import Patience, Route, Target
-from gateway.worth import Worth
+from gateway.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
+from gateway.ports import Backend, Classifier, Learner, Observer
+from gateway.route import Hedge, Patience, Route, Target
+from gateway.tenancy import Tenancy, build_tenancy
+from gateway.worth import Deadline, Worth
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a reload replaces in one step. ``keys`` maps the SHA-256 of each key to its tenant."""
+    """What a reload replaces in one step."""
 
     backends: Mapping[str, Backend]
     routes: tuple[Route, ...]
-    keys: Mapping[str, str]
+    tenancy: Tenancy
 
     def match(self, model: str) -> Route:
         """The first route, in the order of the file, that answers ``model``.
@@ -57,6 +58,10 @@ class World:
         found = {id(policy): policy for policy in policies if isinstance(policy, Observer)}
         return tuple(found.values())
 
+    def learners(self) -> tuple[Learner, ...]:
+        """Every policy whose learning outlives the process, once each."""
+        return tuple(policy for policy in self.observers() if isinstance(policy, Learner))
+
     def admitters(self) -> Mapping[str, Any]:
         """Each route's admitter, for gauges."""
         return {route.name: route.admitter for route in self.routes}
@@ -75,7 +80,7 @@ def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> W
     Raises:
         ConfigurationError: with the file and the path inside it; nothing has been started then.
     """
-    old = old or World(backends={}, routes=(), keys={})
+    old = old or World(backends={}, routes=(), tenancy=Tenancy())
     running = {route.name: route for route in old.routes}
     try:
         backends = {
@@ -86,16 +91,29 @@ def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> W
             _keep(_route(name, spec, policy, backends), running.get(name))
             for name, spec in _routes(policy, backends).items()
         )
-        keys = _keys(policy)
+        routes = _with_common_classifiers(routes, [route.classifier for route in old.routes])
+        tenancy = build_tenancy(policy)
     except ConfigurationError as error:
         if error.file:
             raise
         raise ConfigurationError(error.bare, file=file, where=error.where, hint=error.hint) from error
-    return World(backends=backends, routes=routes, keys=keys)
+    return World(backends=backends, routes=routes, tenancy=tenancy)
 
 
 def _keep(fresh: T, running: T | None) -> T:
     return running if running is not None and running == fresh else fresh
+
+
+def _with_common_classifiers(routes: Iterable[Route], running: list[Classifier]) -> tuple[Route, ...]:
+    """Routes that forecast alike do so with one classifier: what it learns of a model holds wherever it answers."""
+    common = list(running)
+    made = []
+    for route in routes:
+        alike = next((known for known in common if known == route.classifier), None)
+        if alike is None:
+            common.append(route.classifier)
+        made.append(route if alike is None or alike is route.classifier else replace(route, classifier=alike))
+    return tuple(made)
 
 
 def _routes(policy: PolicyFile, backends: Mapping[str, Backend]) -> Mapping[str, RouteSpec]:
@@ -134,7 +152,7 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         name=name,
         models=tuple(spec.models),
         targets=tuple(
-            _target(text, f"routes.{name}.targets[{i}]", spec, backends) for i, text in enumerate(spec.targets)
+            _target(target, f"routes.{name}.targets[{i}]", spec, backends) for i, target in enumerate(spec.targets)
         ),
         classifier=one("classify", "classify"),
         admitter=one("admit", "admit"),
@@ -144,6 +162,8 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         worth=Worth(**step("worth")[0].model_dump()),
         patience=Patience(**step("timeouts")[0].model_dump()),
         attempts=step("attempts")[0],
+        deadline=Deadline(**deadline.model_dump()) if (deadline := step("deadline")[0]) is not None else None,
+        hedge=Hedge(**hedge.model_dump()) if (hedge := step("hedge")[0]) is not None else None,
     )
 
 
@@ -151,7 +171,8 @@ def _step_name(step: Step) -> str:
     return step if isinstance(step, str) else str(step.get("use", ""))
 
 
-def _target(text: str, where: str, spec: RouteSpec, backends: Mapping[str, Backend]) -> Target:
+def _target(given: str | TargetSpec, where: str, spec: RouteSpec, backends: Mapping[str, Backend]) -> Target:
+    text, drain = (given, False) if isinstance(given, str) else (given.to, given.drain or given.weight == 0)
     name, slash, model = text.partition("/")
     if name not in backends:
         raise ConfigurationError(
@@ -167,22 +188,11 @@ def _target(text: str, where: str, spec: RouteSpec, backends: Mapping[str, Backe
             raise ConfigurationError(
                 f"`{name}` does not list `{model}`", where=where, hint=f"it lists {', '.join(served)}"
             )
-        return Target(backend=name, model=model)
+        return Target(backend=name, model=model, drain=drain)
     if len(served) > 1 and not all(pattern in served for pattern in spec.models):
         example = f"{name}/{next(iter(served))}"
         raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=f"name one: `{example}`")
-    return Target(backend=name, model=None)
-
-
-def _keys(policy: PolicyFile) -> Mapping[str, str]:
-    keys: dict[str, str] = {}
-    for tenant, spec in policy.tenants.items():
-        for index, digest in enumerate(spec.keys_sha256):
-            if digest in keys:
-                where = f"tenants.{tenant}.keys_sha256[{index}]"
-                raise ConfigurationError(f"the same key belongs to `{keys[digest]}` too", where=where)
-            keys[digest] = tenant
-    return keys
+    return Target(backend=name, model=None, drain=drain)
 
 
 def _policies(route: Route) -> tuple[object, ...]:

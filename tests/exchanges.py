@@ -13,6 +13,7 @@ from gateway.door import Door
 from gateway.exchange import RawHeaders
 from gateway.fleet import Fleet
 from gateway.ledger import EntryLedger
+from gateway.limits.gate import Gate
 from gateway.pipeline import Pipeline, Rules
 from gateway.policy_file import parse_policy
 from gateway.ports import Backend, Clock, Surroundings
@@ -225,7 +226,12 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
 
     @asynccontextmanager
     async def open_(
-        text: str, *, clock: Clock, replaced: dict[str, Backend] | None = None, max_answer_bytes: int = 1 << 20
+        text: str,
+        *,
+        clock: Clock,
+        replaced: dict[str, Backend] | None = None,
+        max_answer_bytes: int = 1 << 20,
+        gate: Gate | None = None,
     ) -> AsyncIterator[House]:
         world = make_world(text)
         world.backends.update(replaced or {})  # type: ignore[attr-defined]  # a dict, whatever its type says
@@ -233,8 +239,8 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
         keeper = Keeper()
         bounds = AnswerBounds(max_event_bytes=1 << 20, max_answer_bytes=max_answer_bytes)
         pipeline = Pipeline(
-            Rules(world, Door(world.keys, max_header_bytes=65_536, clock=clock)),
-            bench=Bench(fleet=fleet, clock=clock, bounds=bounds),
+            Rules(world, Door(world.tenancy.keys, max_header_bytes=65_536, clock=clock)),
+            bench=Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate),
             ledger=EntryLedger([keeper, *world.observers()], []),
             limits=BodyLimits(),
         )

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"route {route.name}: {', '.join(route.models)} -> {targets}")
     for warning in (*(f"{name} is not set in this environment" for name in unset), *missing, *oversights(world)):
         print(f"warning: {warning}")
-    if not world.keys:
+    if not world.tenancy.keys:
         print("no tenant has a key: this policy can only be served on a loopback address")
     size = f"{_counted(len(world.backends), 'backend')}, {_counted(len(world.routes), 'route')}"
     print(f"{arguments.policy}: {_verdict(len(unset), size)}")

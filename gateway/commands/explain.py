@@ -17,12 +17,13 @@ from msgspec.structs import asdict, replace
 from gateway.clock import SystemClock
 from gateway.commands.offline import read_world
 from gateway.decide import decide, refusal
-from gateway.door import OPEN_HOUSE, new_request_id
+from gateway.door import new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet import Fleet
 from gateway.forecast import Forecast
 from gateway.route import Route
 from gateway.stores.memory import MemoryShared
+from gateway.tenancy import OPEN_HOUSE
 from gateway.trace_context import new_trace
 from gateway.types import Arrival, Bill, Context, Decision, Operation
 from gateway.wire.format import BodyLimits
@@ -84,7 +85,7 @@ def explain(world: World, body: bytes) -> Explanation:
     request = FORMATS[operation].read(arrival, body, BodyLimits())
     route = world.match(request.model)
     forecast = route.classifier.forecast(request)
-    ctx = Context(request=request, forecast=forecast, worth=route.worth)
+    ctx = Context(request=request, forecast=forecast, worth=route.worth, deadline=route.deadline)
     snapshot = Fleet(clock=clock, shared=MemoryShared(clock)).snapshot(route, ctx, world.backends)
     decision = decide(route, ctx, tuple(replace(candidate, down=None) for candidate in snapshot))
     refused = None if decision.order else refusal(route, decision)

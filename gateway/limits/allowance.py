@@ -8,11 +8,12 @@ class Allowance:
     """An account with three numbers, each never negative.
 
     ``granted`` is what this replica may take in all: a lease from all replicas' common account. ``spent`` is what has
-    been settled, ``held`` what is reserved by attempts under way. ``others`` is what the other replicas had at the last
-    exchange, so that what is left can be told; ``known`` says whether there was one, ``told_spent`` what was told then.
+    been settled, ``held`` what is reserved by attempts under way. Of the last exchange with that account there are:
+    ``known``, whether there was one; ``others``, what the other replicas had or might take; ``told_spent``, what was
+    told; and ``exhausted``, whether less was granted than was needed.
     """
 
-    __slots__ = ("granted", "held", "known", "limit", "others", "spent", "told_spent", "window")
+    __slots__ = ("exhausted", "granted", "held", "known", "limit", "others", "spent", "told_spent", "window")
 
     def __init__(self, limit: Limit, window: Window) -> None:
         self.limit = limit
@@ -22,6 +23,7 @@ class Allowance:
         self.held = 0
         self.others = 0
         self.known = False
+        self.exhausted = False
         self.told_spent = 0
 
     @property

@@ -19,6 +19,7 @@ from gateway.ports import Clock
 from gateway.seldom import Seldom
 
 HEARTBEAT_S = 1.0
+_TRIES = 100
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +50,15 @@ class Borrower:
             What is missing; empty where it is held now.
         """
         short = self._reserve(reservation, claim, limits, lasts_s)
-        if not short:
-            return ()
-        await self._borrow(claim, short)
-        return self._reserve(reservation, claim, limits, lasts_s)
+        for _ in range(_TRIES):
+            if not short:
+                return ()
+            await self._borrow(claim, short)
+            short = self._reserve(reservation, claim, limits, lasts_s)
+            # What was borrowed may have gone to somebody who came just then: it is over only where there is no more.
+            if self.lost or any(allowance.exhausted for allowance, _ in short):
+                break
+        return short
 
     def start(self) -> None:
         """Begins to tell the lender, once a second."""
@@ -91,7 +97,7 @@ class Borrower:
         while True:
             await self._clock.sleep(HEARTBEAT_S)
             self.expired += self.book.expire(self._clock.now_s())
-            await self._tell([(one, 0, _wish(one)) for one in self.book.allowances()])
+            await self._tell([(one, 0, _wish(one)) for one in self.book.allowances() if _has_news(one)])
 
     async def _tell(self, needs: Sequence[tuple[Allowance, int, int]]) -> None:
         if needs:
@@ -114,6 +120,7 @@ class Borrower:
             self._replicas = granted.replicas
             allowance.granted += granted.more
             allowance.others = granted.others
+            allowance.exhausted = granted.more < said.need
             allowance.told_spent = said.spent
             allowance.known = True
 
@@ -134,6 +141,11 @@ class Borrower:
     def _go_on_alone(self, allowance: Allowance) -> None:
         if not allowance.known:
             allowance.granted = max(allowance.granted, allowance.limit.amount // self._replicas)
+
+
+def _has_news(allowance: Allowance) -> bool:
+    """Whether the lender should hear of it: what is neither lent nor changing counts the same without a word."""
+    return allowance.granted != allowance.spent or allowance.held > 0 or allowance.spent != allowance.told_spent
 
 
 def _wish(allowance: Allowance) -> int:

@@ -30,7 +30,7 @@ class Need(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """How much more it may take, beyond what it kept; what the others have taken, and how many replicas live."""
+    """How much more it may take, beyond what it kept; what the others have or may take, and how many replicas live."""
 
     more: int
     others: int
@@ -77,12 +77,10 @@ def grant(need: Need, others: Iterable[Line]) -> Grant:
     What it must have it gets as long as there is any; what it only wishes is at most half of its share of what is free,
     so that as the end comes near the grants become small, and nothing lies about where nobody uses it.
     """
-    claimed = taken = 0
-    replicas = 1
+    claimed, replicas = 0, 1
     for line in others:
         replicas += line.alive
         claimed += max(line.granted, line.taken) if line.alive else line.spent
-        taken += line.taken if line.alive else line.spent
     free = max(need.amount - claimed - max(need.kept, need.taken), 0)
     more = min(free, max(need.need, min(need.wish, free // (2 * replicas))))
-    return Grant(more, taken, replicas)
+    return Grant(more, claimed, replicas)

@@ -21,16 +21,16 @@ for i = 1, #KEYS do
   local ends, amount, spent = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local taken, kept = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local need, wish = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
-  local claimed, others, replicas = 0, 0, 1
+  local claimed, replicas = 0, 1
   local lines = redis.call('HGETALL', KEYS[i])
   for j = 1, #lines, 2 do
     if lines[j] ~= replica then
       local granted, theirs, all, till = string.match(lines[j + 1], '(%d+) (%d+) (%d+) (%d+)')
       granted, theirs, all, till = tonumber(granted), tonumber(theirs), tonumber(all), tonumber(till)
       if till > now then
-        claimed, others, replicas = claimed + math.max(granted, all), others + all, replicas + 1
+        claimed, replicas = claimed + math.max(granted, all), replicas + 1
       else
-        claimed, others = claimed + theirs, others + theirs
+        claimed = claimed + theirs
         if theirs == 0 then redis.call('HDEL', KEYS[i], lines[j]) end
       end
     end
@@ -40,7 +40,7 @@ for i = 1, #KEYS do
   redis.call('HSET', KEYS[i], replica, string.format('%.0f %.0f %.0f %.0f', kept + more, spent, taken, now + lease))
   if ends - now > 4e10 or ends < now then ends = now + lease end
   redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', ends + keep))
-  answers[i] = {more, others, replicas}
+  answers[i] = {more, claimed, replicas}
 end
 return answers
 """

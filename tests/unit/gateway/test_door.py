@@ -3,13 +3,14 @@ from typing import Any
 
 import pytest
 
-from gateway.door import OPEN_HOUSE, Door, new_request_id
+from gateway.door import Door, new_request_id
 from gateway.errors import HeadersTooLarge, Unauthenticated
+from gateway.tenancy import OPEN_HOUSE, Identity
 from gateway.types import Operation
 
 KEY, OTHER_KEY, STRANGE_KEY = b"sk-acme-1", b"sk-beta-2", b"sk-nobody"
 EMPTY_DIGEST = hashlib.sha256(b"").hexdigest()
-TENANTS = {hashlib.sha256(KEY).hexdigest(): "acme", hashlib.sha256(OTHER_KEY).hexdigest(): "beta"}
+TENANTS = {hashlib.sha256(key).hexdigest(): Identity(tenant=name) for key, name in ((KEY, "acme"), (OTHER_KEY, "beta"))}
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -35,7 +36,7 @@ def door(clock: Any) -> Door:
 )
 def test_a_known_key_opens_wherever_clients_put_it(door: Door, headers: Headers) -> None:
     """The scheme's case, its absence, a second header that agrees and an empty one make no difference."""
-    assert "acme" == door.tenant(headers)
+    assert "acme" == door.identity(headers).tenant
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_known_key_opens_wherever_clients_put_it(door: Door, headers: Headers)
 def test_everything_else_is_refused_without_repeating_it(door: Door, headers: Headers, words: str) -> None:
     """No key, an unknown one, two that differ, another scheme, a digest, and the claim to be a neighbour."""
     with pytest.raises(Unauthenticated, match=words) as caught:
-        door.tenant(headers)
+        door.identity(headers)
     said = str(caught.value)
     assert 401 == caught.value.http_status
     for secret in (KEY, OTHER_KEY, STRANGE_KEY):
@@ -73,9 +74,9 @@ def test_everything_else_is_refused_without_repeating_it(door: Door, headers: He
 
 def test_an_empty_key_is_none_even_where_its_digest_is_listed() -> None:
     """The digest of a variable that was not set must not open the door to everybody."""
-    door = Door({EMPTY_DIGEST: "acme"}, max_header_bytes=4096)
+    door = Door({EMPTY_DIGEST: Identity(tenant="acme")}, max_header_bytes=4096)
     with pytest.raises(Unauthenticated, match="is needed"):
-        door.tenant([(b"authorization", b"Bearer ")])
+        door.identity([(b"authorization", b"Bearer ")])
 
 
 def test_a_key_of_a_megabyte_is_a_header_too_large(door: Door) -> None:
@@ -83,27 +84,30 @@ def test_a_key_of_a_megabyte_is_a_header_too_large(door: Door) -> None:
     huge = [(b"authorization", b"Bearer " + b"k" * 1_000_000)]
     for guarded in (door, Door({}, max_header_bytes=4096)):
         with pytest.raises(HeadersTooLarge, match="4096 bytes") as caught:
-            guarded.tenant(huge)
+            guarded.identity(huge)
         assert 431 == caught.value.http_status
 
 
 def test_the_limit_is_of_all_headers_together(door: Door) -> None:
     """Names and values count, and the last byte that is allowed is allowed."""
     filler = 4096 - len(b"x-api-key") - len(KEY) - len(b"x")
-    assert "acme" == door.tenant([(b"x-api-key", KEY), (b"x", b"." * filler)])
+    assert "acme" == door.identity([(b"x-api-key", KEY), (b"x", b"." * filler)]).tenant
     with pytest.raises(HeadersTooLarge):
-        door.tenant([(b"x-api-key", KEY), (b"x", b"." * (filler + 1))])
+        door.identity([(b"x-api-key", KEY), (b"x", b"." * (filler + 1))])
 
 
 def test_without_keys_everybody_is_the_same_tenant() -> None:
     """An open house asks nobody, not even those who offer a key."""
     door = Door({}, max_header_bytes=4096)
-    assert (False, OPEN_HOUSE, OPEN_HOUSE) == (door.locked, door.tenant([]), door.tenant([(b"x-api-key", KEY)]))
+    assert not door.locked
+    assert [OPEN_HOUSE] * 2 == [door.identity(headers).tenant for headers in ([], [(b"x-api-key", KEY)])]
 
 
 def test_who_is_refused_has_an_arrival_all_the_same(door: Door, make_exchange: Any, clock: Any) -> None:
     """A refusal at the door is recorded, under no tenant's name."""
-    arrival, refused = door.arrive(make_exchange(operation=Operation.COMPLETION, headers=[(b"x-api-key", STRANGE_KEY)]))
+    arrival, _, refused = door.arrive(
+        make_exchange(operation=Operation.COMPLETION, headers=[(b"x-api-key", STRANGE_KEY)])
+    )
     assert isinstance(refused, Unauthenticated)
     assert ("", Operation.COMPLETION, clock.now_s(), clock.unix_s()) == (
         arrival.tenant,
@@ -121,8 +125,18 @@ def test_an_arrival_knows_its_tenant_and_its_trace(door: Door, make_exchange: An
         (b"x-tenant", b"beta"),
         (b"traceparent", f"00-{trace_id}-b7ad6b7169203331-01".encode()),
     ]
-    arrival, refused = door.arrive(make_exchange(headers=headers))
+    arrival, _, refused = door.arrive(make_exchange(headers=headers))
     assert (None, "acme", trace_id) == (refused, arrival.tenant, arrival.trace.trace_id)
+
+
+def test_a_key_opens_until_it_expires(clock: Any) -> None:
+    """At the moment itself it opens no more, and the error says why."""
+    expiring = Identity(tenant="acme", key="ci", expires_unix_s=clock.unix_s() + 10)
+    door = Door({hashlib.sha256(KEY).hexdigest(): expiring}, max_header_bytes=4096, clock=clock)
+    assert expiring is door.identity([(b"x-api-key", KEY)])
+    clock.now += 10
+    with pytest.raises(Unauthenticated, match="expired"):
+        door.identity([(b"x-api-key", KEY)])
 
 
 def test_request_ids_differ() -> None:

@@ -144,7 +144,7 @@ def test_a_route_takes_what_it_leaves_out_from_the_defaults(make_world: MakeWorl
 def test_keys_lead_to_their_tenants(make_world: MakeWorld) -> None:
     """A tenant may have several keys, as it does while one is replaced."""
     world = make_world(f"{TWO}\n    tenants: {{t: {{keys_sha256: [{DIGEST}, {OTHER_DIGEST}]}}}}")
-    assert {DIGEST: "t", OTHER_DIGEST: "t"} == dict(world.keys)
+    assert {DIGEST: "t", OTHER_DIGEST: "t"} == {key: who.tenant for key, who in world.tenancy.keys.items()}
 
 
 def test_a_reload_keeps_the_backends_that_have_not_changed(make_world: MakeWorld) -> None:

@@ -1,0 +1,84 @@
+"""Where requests meet their limits: what one may take is reserved before, what it took is settled after."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from gateway.errors import Overloaded
+from gateway.forecast import Forecast
+from gateway.limits.borrower import Borrower
+from gateway.limits.limit import FOREVER, NANO, Claim, Limit
+from gateway.limits.rate_headers import RawHeader, rate_headers
+from gateway.limits.refusal import refusal
+from gateway.ports import Clock
+from gateway.types import Attempt, Candidate, Usage
+
+_LOST_RETRY_S = 2.0
+_SLACK_S = 30.0
+"""A reservation outlives its request's deadline by so much: it is there for what nobody ended, not to end anything."""
+
+
+class Gate:
+    """Reserves by a name, of which each step may be told twice: a request's id, or an attempt's."""
+
+    def __init__(self, borrower: Borrower, *, clock: Clock) -> None:
+        self.borrower = borrower
+        self._clock = clock
+
+    async def enter(self, name: str, limits: Sequence[Limit], claim: Claim, *, lasts_s: float) -> None:
+        """Reserves ``claim`` on all limits.
+
+        Raises:
+            LimitExceeded: the tenant's own limit refuses; nothing is held.
+            Overloaded: one of ours; or what was borrowed is used up and the accounts cannot be reached.
+        """
+        short = await self.borrower.reserve(name, claim, limits, lasts_s=lasts_s + _SLACK_S)
+        if short and self.borrower.lost:
+            raise Overloaded("the limits cannot be checked now", retry_after_s=_LOST_RETRY_S)
+        if short:
+            # The one that takes longest to come back speaks: before that, another refusal would follow.
+            worst = max(short, key=lambda shortage: shortage.allowance.window.end_unix_s % FOREVER.end_unix_s)
+            amount = claim.of(worst.allowance.limit.measure)
+            raise refusal(worst.allowance, amount, unix_s=self._clock.unix_s())
+
+    def leave(self, name: str, used: Claim) -> None:
+        """It is over and took this much; what was reserved beyond it is free again. A second time is nothing."""
+        self.borrower.book.settle(name, used)
+
+    def headers(self, limits: Sequence[Limit]) -> tuple[RawHeader, ...]:
+        """How these limits stand, for the client."""
+        unix_s = self._clock.unix_s()
+        return rate_headers([self.borrower.book.allowance(limit, unix_s) for limit in limits], unix_s=unix_s)
+
+
+def expected(forecast: Forecast, usd: Decimal) -> Claim:
+    """What a request may take: the length that nine in ten answers stay within, and so much money."""
+    return Claim(
+        requests=1,
+        input_tokens=forecast.prompt_tokens,
+        output_tokens=forecast.output_tokens_p90,
+        nano_usd=_nano(usd),
+        concurrent=1,
+    )
+
+
+def dearest_usd(forecast: Forecast, candidates: Sequence[Candidate]) -> Decimal:
+    """The dearest of the candidates' prices for the forecast; those without a price count nothing."""
+    usage = Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p90)
+    return max((one.price.cost_usd(usage) for one in candidates if one.price is not None), default=Decimal(0))
+
+
+def taken(attempts: Sequence[Attempt]) -> Claim:
+    """What a request took, over all its attempts: the abandoned ones too. Without an attempt, nothing."""
+    if not attempts:
+        return Claim()
+    usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
+    return Claim(
+        requests=1,
+        input_tokens=sum(max(usage.prompt_tokens, 0) for usage in usages),
+        output_tokens=sum(max(usage.output_tokens, 0) for usage in usages),
+        nano_usd=_nano(sum((one.cost_usd for one in attempts if one.cost_usd is not None), Decimal(0))),
+    )
+
+
+def _nano(usd: Decimal) -> int:
+    return int((usd * NANO).to_integral_value(rounding="ROUND_UP"))

@@ -1,0 +1,47 @@
+"""What a client is told when a limit refuses: whose it is, how much it is, and when to come back."""
+
+from gateway.errors import HeadraceError, LimitExceeded, Overloaded
+from gateway.limits.allowance import Allowance
+from gateway.limits.limit import NANO, Limit, Measure
+
+_OURS = ("model:", "backend:")
+"""Scopes that are nobody's own limit: who meets them did nothing wrong."""
+_SOONEST_S = 1.0
+
+_UNITS = {
+    Measure.REQUESTS: "requests",
+    Measure.INPUT_TOKENS: "prompt tokens",
+    Measure.OUTPUT_TOKENS: "answer tokens",
+    Measure.TOKENS: "tokens",
+    Measure.CONCURRENT: "requests at a time",
+}
+
+
+def refusal(allowance: Allowance, amount: int, *, unix_s: float) -> HeadraceError:
+    """The error of a limit that refused ``amount``.
+
+    429 for the tenant's own, 503 for one of ours. ``retry_after_s`` is when its window ends; there is none where not
+    even a fresh window would suffice, for coming back cannot help then.
+    """
+    limit = allowance.limit
+    kind = Overloaded if limit.scope.startswith(_OURS) else LimitExceeded
+    if amount > limit.amount:
+        return kind(f"{words(limit)}, and this request alone is expected to take {_said(limit.measure, amount)}")
+    if limit.period is None:
+        return kind(f"{words(limit)}, which are under way", retry_after_s=_SOONEST_S)
+    wait_s = max(allowance.window.end_unix_s - unix_s, _SOONEST_S)
+    left = _said(limit.measure, allowance.left)
+    return kind(
+        f"{words(limit)}: {left} left, and this request may take {_said(limit.measure, amount)}", retry_after_s=wait_s
+    )
+
+
+def words(limit: Limit) -> str:
+    """The limit as somebody says it."""
+    per = "" if limit.period is None else f" per {limit.period}"
+    kind, _, name = limit.scope.partition(":")
+    return f"the limit of {kind} `{name}` is {_said(limit.measure, limit.amount)}{per}"
+
+
+def _said(measure: Measure, amount: int) -> str:
+    return f"${amount / NANO:,.4f}" if measure is Measure.USD else f"{amount:,} {_UNITS[measure]}"

@@ -1,0 +1,99 @@
+"""What clients are told of their limits."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from gateway.errors import LimitExceeded, Overloaded
+from gateway.limits.allowance import Allowance
+from gateway.limits.calendar import Window, read_period
+from gateway.limits.limit import FOREVER, NANO, Limit, Measure
+from gateway.limits.rate_headers import rate_headers
+from gateway.limits.refusal import refusal
+
+
+def _allowance(measure: Measure, amount: int, *, spent: int = 0, held: int = 0, **limit: Any) -> Allowance:
+    fields = {"scope": "tenant:acme", "period": read_period("minute"), "zone": ZoneInfo("UTC")} | limit
+    window = FOREVER if fields["period"] is None else Window(960, 1020)
+    allowance = Allowance(Limit(measure=measure, amount=amount, **fields), window)
+    allowance.spent, allowance.held = spent, held
+    return allowance
+
+
+@pytest.mark.parametrize(
+    ("allowance", "amount", "words", "retry_after_s"),
+    [
+        (
+            _allowance(Measure.REQUESTS, 60, spent=60),
+            1,
+            (
+                "the limit of tenant `acme` is 60 requests per minute: "
+                "0 requests left, and this request may take 1 requests"
+            ),
+            20.0,
+        ),
+        (
+            _allowance(Measure.USD, 5 * NANO, spent=4 * NANO, period=read_period("month"), scope="team:research"),
+            2 * NANO,
+            "the limit of team `research` is $5.0000 per month: $1.0000 left, and this request may take $2.0000",
+            20.0,
+        ),
+        (
+            _allowance(Measure.TOKENS, 1000),
+            1001,
+            (
+                "the limit of tenant `acme` is 1,000 tokens per minute, "
+                "and this request alone is expected to take 1,001 tokens"
+            ),
+            None,
+        ),
+        (
+            _allowance(Measure.CONCURRENT, 2, held=2, period=None),
+            1,
+            "the limit of tenant `acme` is 2 requests at a time, which are under way",
+            1.0,
+        ),
+    ],
+    ids=["requests", "money", "never", "concurrent"],
+)
+def test_a_refusal_says_whose_limit_how_much_and_when(
+    allowance: Allowance, amount: int, words: str, retry_after_s: float | None
+) -> None:
+    """429, and a time to come back only where that can help."""
+    error = refusal(allowance, amount, unix_s=1000.0)
+    assert (LimitExceeded, words, retry_after_s) == (type(error), error.message, error.retry_after_s)
+
+
+@pytest.mark.parametrize("scope", ["model:gpt-*", "backend:groq"])
+def test_a_limit_that_is_nobodys_own_is_ours(scope: str) -> None:
+    """503: who met it did nothing wrong."""
+    error = refusal(_allowance(Measure.REQUESTS, 1, spent=1, scope=scope), 1, unix_s=1000.0)
+    assert (Overloaded, 503) == (type(error), error.http_status)
+
+
+def test_the_tightest_limit_of_each_kind_speaks() -> None:
+    """Of requests and of tokens, the one of which least is left in proportion."""
+    allowances = [
+        _allowance(Measure.REQUESTS, 1000, spent=10),
+        _allowance(Measure.REQUESTS, 10, spent=4, held=5),
+        _allowance(Measure.OUTPUT_TOKENS, 100, spent=10),
+        _allowance(Measure.USD, 1, spent=1),
+    ]
+    assert {
+        b"x-ratelimit-limit-requests": b"10",
+        b"x-ratelimit-remaining-requests": b"1",
+        b"x-ratelimit-reset-requests": b"20s",
+        b"x-ratelimit-limit-tokens": b"100",
+        b"x-ratelimit-remaining-tokens": b"90",
+        b"x-ratelimit-reset-tokens": b"20s",
+    } == dict(rate_headers(allowances, unix_s=1000.0))
+
+
+@pytest.mark.parametrize(
+    ("left_s", "said"), [(0.25, b"250ms"), (59.9, b"59s"), (60, b"1m"), (3 * 3600 + 61, b"3h1m1s"), (-5, b"0ms")]
+)
+def test_a_reset_reads_like_openais(left_s: float, said: bytes) -> None:
+    """Hours, minutes and seconds, or milliseconds; a window that is over is over now."""
+    headers = dict(rate_headers([_allowance(Measure.REQUESTS, 1)], unix_s=1020 - left_s))
+    assert said == headers[b"x-ratelimit-reset-requests"]
