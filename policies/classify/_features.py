@@ -15,6 +15,7 @@ from policies.classify._quantities import Quantities
 
 _HEAD_WORDS = 50
 _TAIL_WORDS = 30
+_ENDS_WORDS = 8
 _WHOLE_CHARS = 60
 _LIKE_CHARS = 12
 _FEW_TURNS = 3
@@ -32,8 +33,8 @@ _P1, _P2 = 0x9E3779B1, 0x85EBCA6B
     _BEFORE_LAST, _LONGEST, _SHORTEST, _FIRST, _END, _LINES, _CODE, _CLOSING, _FOREIGN, _ASKED, _UNIT, _WORDS_0,
     _WORDS_2, _WORDS_3, _WORDS_5, _LAST_WORD, _LAST_WORDS, _WORD_MEAN, _WHOLE, _WHOLE_LAST, _WHOLE_MEAN, _HEAD_20,
     _HEAD_40, _TAIL_20, _TAIL_WORD, _OVERLAP, _LIKE, _RATIO, _AGAIN, _SYSTEM, _SETTINGS, _LIMIT, _DRIFT, _DRIFT_LAST,
-    _DRIFT_BOTH,
-) = (crc32(bytes([kind])) for kind in range(46))  # fmt: skip
+    _DRIFT_BOTH, _OPENING, _ENDING,
+) = (crc32(bytes([kind])) for kind in range(48))  # fmt: skip
 
 
 def features(request: ChatRequest, seen: Quantities) -> list[int]:
@@ -126,6 +127,8 @@ def _of_words(seen: Quantities) -> Iterator[int]:
         return
     codes = [crc32(word.encode(errors="replace")) for word in words]
     yield from set(codes)
+    yield from {_mix(_OPENING, code) for code in codes[:_ENDS_WORDS]}
+    yield from {_mix(_ENDING, code) for code in codes[-_ENDS_WORDS:]}
     yield from {(one * _P1 ^ other * _P2) & _BITS for one, other in pairwise(codes)}
     head = 0
     later = seen.turns > 0

@@ -10,7 +10,7 @@ from policies.classify._kaplan_meier import quantiles
 
 LEVELS = (0.5, 0.8, 0.9)
 
-_WINDOW = 256
+_WINDOW = 1024
 _LATEST = 24
 _ONE_SIDED = 20
 """Of the latest 24 residuals, 20 on one side of the median come once in 650 windows by chance: a change."""
