@@ -39,7 +39,13 @@ class ListedPrice(Price):
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
 
     def __post_init__(self) -> None:
-        for name in ("input_usd_per_mtok", "output_usd_per_mtok", "cached_input_usd_per_mtok", "request_usd"):
+        for name in (
+            "input_usd_per_mtok",
+            "output_usd_per_mtok",
+            "cached_input_usd_per_mtok",
+            "cache_write_usd_per_mtok",
+            "request_usd",
+        ):
             amount = getattr(self, name)
             if amount is not None and not (amount.is_finite() and amount >= 0):
                 raise ValueError(f"`{name}` must be an amount of zero or more")

@@ -7,11 +7,12 @@ from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 import yaml
 
 from backends._models import CAPABILITIES
-from gateway.facts import ModelFacts
+from gateway.facts import ModelFacts, PromptCache
 from gateway.types import Operation, Price
 
 
@@ -24,6 +25,7 @@ class Preset:
     api_key_env: str = ""
     lacks: frozenset[str] = frozenset()
     price: Price | None = None
+    prompt_cache: PromptCache | None = None
 
     @property
     def unsaid(self) -> ModelFacts:
@@ -59,6 +61,7 @@ def _preset(
     api_key_env: str = "",
     lacks: list[str] | None = None,
     price: dict[str, float] | None = None,
+    prompt_cache: dict[str, Any] | None = None,
 ) -> Preset:
     return Preset(
         base_url=base_url,
@@ -66,4 +69,5 @@ def _preset(
         api_key_env=api_key_env,
         lacks=frozenset(lacks or ()),
         price=Price(**{name: Decimal(str(usd)) for name, usd in price.items()}) if price else None,
+        prompt_cache=PromptCache(**prompt_cache) if prompt_cache else None,
     )

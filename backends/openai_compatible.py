@@ -13,7 +13,7 @@ from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.facts import BackendFacts, ModelFacts, Needs
+from gateway.facts import BackendFacts, ModelFacts, Needs, PromptCache
 from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -85,6 +85,8 @@ class OpenAICompatible:
         propagate_trace: Whether to send W3C trace context. Off: trace ids are not for third parties.
         max_answer_bytes: Of an answer that is not streamed.
         max_retry_after_s: The longest ``Retry-After`` that is believed.
+        prompt_cache: The rules by which it caches prompts, where it has any besides being full: ``min_tokens``,
+            ``step_tokens``, ``ttl_s``, ``at_first_token``. A preset knows its provider's.
     """
 
     preset: str = ""
@@ -104,6 +106,7 @@ class OpenAICompatible:
     propagate_trace: bool = False
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
+    prompt_cache: PromptCache | None = None
     _open: _Open = field(init=False, repr=False, compare=False, default_factory=_Open)
 
     def __post_init__(self) -> None:
@@ -226,6 +229,7 @@ class OpenAICompatible:
             unlisted=unsaid,
             operations=self.operations or (known.operations if known else frozenset(_PATHS)),
             concurrency=self.concurrency,
+            prompt_cache=self.prompt_cache or (known.prompt_cache if known else None),
         )
 
 

@@ -23,6 +23,10 @@ class PromptCache:
     ttl_s: float | None = None
     at_first_token: bool = False
 
+    def __post_init__(self) -> None:
+        if self.min_tokens < 0 or self.step_tokens < 1 or (self.ttl_s is not None and not self.ttl_s > 0):
+            raise ValueError("`min_tokens` must not be negative, `step_tokens` at least 1 and `ttl_s` more than 0")
+
     def hit_tokens(self, warm_tokens: int) -> int:
         """How much of ``warm_tokens`` that were sent before would be served from the cache."""
         return warm_tokens - warm_tokens % self.step_tokens if warm_tokens >= self.min_tokens else 0

@@ -22,9 +22,10 @@ def read_usage(value: Any) -> Usage | None:
     prompt_tokens, output_tokens = _count(value, "prompt_tokens"), _count(value, "completion_tokens")
     cached_tokens = _count(prompt_details, "cached_tokens") or _count(value, "prompt_cache_hit_tokens") or 0
     reasoning_tokens = _count(output_details, "reasoning_tokens") or 0
+    cache_write_tokens = _count(prompt_details, "cache_write_tokens") or 0
     if prompt_tokens is None and output_tokens is None:
         return None
-    counts = (prompt_tokens or 0, output_tokens or 0, cached_tokens, reasoning_tokens)
+    counts = (prompt_tokens or 0, output_tokens or 0, cached_tokens, reasoning_tokens, cache_write_tokens)
     if max(counts) > MAX_TOKENS:
         return None
     return Usage(
@@ -32,6 +33,7 @@ def read_usage(value: Any) -> Usage | None:
         output_tokens=counts[1],
         cached_tokens=cached_tokens,
         reasoning_tokens=reasoning_tokens,
+        cache_write_tokens=cache_write_tokens,
     )
 
 
