@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backends._engine_metrics import measurements
-from embedded_engine.measured import Measured
+from embedded_engine.measured import Drafts, Measured
 from embedded_engine.messages import Accepted, Done
 from gateway.types import Usage
 from gateway.wire.openai_usage import PredictionTokens
@@ -57,9 +57,9 @@ class Account:
         )
 
     @property
-    def measured(self) -> list[Measured]:
-        """What was measured of each choice."""
-        return self._measured
+    def drafts(self) -> list[Drafts]:
+        """What was drafted, choice by choice and source by source."""
+        return [draft for measured in self._measured for draft in measured.drafts]
 
     def measurements(self) -> dict[str, Any]:
         """``metrics`` and ``timings`` of the whole answer."""

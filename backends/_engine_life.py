@@ -107,7 +107,7 @@ class EngineLife:
             self._give_up(_absent(model, served), error)
             return
         self._expect(self._reason, self._start_s or _guess_start_s(file))
-        engine = await self._open(world, dataclasses.replace(settings, model_path=file.path))
+        engine = await self._open(world, dataclasses.replace(settings, model_path=file.path, sha256=file.sha256))
         try:
             self.ready = await _await_ready(engine, terms.start_timeout_s)
             self._start_s, self._due_s = world.clock.now_s() - began_s, None

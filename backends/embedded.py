@@ -1,13 +1,16 @@
 """A real model on this machine, in a process of its own beside the gateway."""
 
 import importlib.util
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from backends._engine_account import Account
 from backends._engine_answer import answer_to, pour, translated
+from backends._engine_condition import condition
 from backends._engine_embeddings import embed_of, embeddings_body
 from backends._engine_life import EngineLife, Terms
 from backends._engine_model import model_needs
@@ -153,6 +156,10 @@ class Embedded:
             keeps_prefixes=ready is not None and ready.keeps_prefixes,
         )
 
+    def condition(self) -> Mapping[str, Any]:
+        """What ``GET /v1/engine`` tells."""
+        return condition(self._life)
+
     async def close(self) -> None:
         """See ``Backend.close``: ends the engine's process."""
         await self._life.close()
@@ -203,6 +210,8 @@ class Embedded:
             async with aclosing(engine.generate(request)) as events:
                 await pour(events, answer, sink, choices, account)
         await sink.push(answer.end(account))
+        for draft in account.drafts:
+            life.world.count_drafts(life.name, draft.source, draft.drafted, draft.accepted)
         return await sink.end()
 
 

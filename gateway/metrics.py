@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway.entry_sink import take_each
-from gateway.label_names import LabelNames
+from gateway.label_names import OTHER, LabelNames
 from gateway.live_gauges import Live, LiveCollector
 from gateway.tallies import Distribution, Spread, Tally, Total
 from gateway.types import Attempt, LedgerEntry, Status, Usage
@@ -15,6 +15,7 @@ from gateway.types import Attempt, LedgerEntry, Status, Usage
 REQUEST_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 TTFT_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40)
 TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
+DRAFT_SOURCES = frozenset({"forced", "prediction", "repetition", "past_outputs", "markov", "model"})
 FORECAST_RATIOS = (0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4, 10)
 
 
@@ -45,6 +46,9 @@ class Metrics:
         self._tokens = Tally(registry, "headrace_tokens", "Tokens of all attempts.", (*per_model, "kind"))
         self._cost_usd = Tally(registry, "headrace_cost_usd", "US dollars, where a price is known.", per_model)
         self._unpriced = Tally(registry, "headrace_unpriced_attempts", "Attempts without a known price.", per_model)
+        self._drafts = Tally(
+            registry, "headrace_draft_tokens", "Tokens that engines here drafted.", ("backend", "source", "outcome")
+        )
         self._request_s = Spread(registry, "headrace_request_seconds", "Arrival to end.", ("route",), REQUEST_SECONDS)
         self._ttft_s = Spread(
             registry, "headrace_ttft_seconds", "Arrival to first streamed token.", ("route",), TTFT_SECONDS
@@ -56,7 +60,7 @@ class Metrics:
             registry, "headrace_forecast_error", "Output tokens / forecast median.", ("route",), FORECAST_RATIOS
         )
 
-        self._tallies = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced)
+        self._tallies = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
         self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
 
     def rename(self, names: LabelNames) -> None:
@@ -66,6 +70,13 @@ class Metrics:
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Counts the entries."""
         take_each(batch, self._count)
+
+    def count_drafts(self, backend: str, source: str, drafted: int, accepted: int) -> None:
+        """Counts what an engine on this machine drafted for one answer."""
+        label = source if source in DRAFT_SOURCES else OTHER
+        for outcome, tokens in (("accepted", accepted), ("rejected", drafted - accepted)):
+            if tokens > 0:
+                self._drafts.add((self._names.backend(backend), label, outcome), tokens)
 
     def counted(self) -> Counted:
         """What has been counted so far; gauges are not."""

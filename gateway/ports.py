@@ -281,7 +281,8 @@ class Surroundings:
 
     ``secret`` answers the value of an environment variable that the policy file names, or ``None``; ``connect`` opens
     the gateway's own connections; ``behind_proxy`` tells whether the environment has a proxy for an address;
-    ``run_dir`` is a private directory where the workers of a gateway meet, ``None`` where there is but one.
+    ``run_dir`` is a private directory where the workers of a gateway meet, ``None`` where there is but one;
+    ``count_drafts`` takes a backend's name, a source, and how many tokens it drafted and how many of them were right.
     """
 
     clock: Clock
@@ -290,3 +291,4 @@ class Surroundings:
     behind_proxy: Callable[[str], bool]
     model_dir: Path
     run_dir: Path | None = None
+    count_drafts: Callable[[str, str, int, int], None] = lambda *_: None

@@ -178,3 +178,17 @@ def test_no_words_in_metrics(metrics: Metrics, marked_entry: LedgerEntry, marker
     """Not even an entry that still has its words brings them into the exposition."""
     metrics.take([marked_entry])
     assert marker.encode() not in metrics.render("")[0]
+
+
+def test_drafted_tokens_are_counted_by_source(metrics: Metrics) -> None:
+    """Right ones and wrong ones; names that nobody configured fold together."""
+    for backend, source in (("groq", "repetition"), ("groq", "repetition"), ("elsewhere", "a\nstrange one")):
+        metrics.count_drafts(backend, source, 8, 5)
+    metrics.count_drafts("groq", "markov", 0, 0)
+    samples = {name: value for name, value in _samples(metrics).items() if "draft" in name}
+    assert {
+        "headrace_draft_tokens_total{backend=groq,outcome=accepted,source=repetition}": 10,
+        "headrace_draft_tokens_total{backend=groq,outcome=rejected,source=repetition}": 6,
+        "headrace_draft_tokens_total{backend=other,outcome=accepted,source=other}": 5,
+        "headrace_draft_tokens_total{backend=other,outcome=rejected,source=other}": 3,
+    } == samples
