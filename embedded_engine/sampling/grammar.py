@@ -84,4 +84,5 @@ class MatcherGrammar:
         return self._bits
 
     def _failed(self, reason: str) -> InvalidRequest:
-        return InvalidRequest(f"{self._param} cannot be kept any further: {reason}", param=self._param)
+        first_line = reason.strip().partition("\n")[0]
+        return InvalidRequest(f"{self._param} cannot be kept any further: {first_line}", param=self._param)

@@ -33,6 +33,8 @@ Without a bound, small models at times go on with spaces to the end of their con
 _LIMITS: dict[str, Any] = {
     "initial_lexer_fuel": 1_000_000,
     "max_grammar_size": 100_000,
+    "max_items_in_row": 5_000,
+    "step_max_items": 20_000,
     "max_lexer_states": 20_000,  # of some 2 kB each, for every running choice
     "verbose_errors": False,  # an error goes to the client, and its text with it
 }
@@ -86,10 +88,16 @@ class GrammarCompiler:
         from llguidance import LLMatcher, LLParserLimits  # noqa: PLC0415 - an engine runs without it
 
         matcher = LLMatcher(self._tokenizer, _source(grammar), log_level=0, limits=LLParserLimits(**_LIMITS))
-        if matcher.is_error():
-            reason = _reason(matcher.get_error())
-            raise InvalidRequest(f"{grammar.param} cannot be kept: {reason}", param=grammar.param)
-        return matcher
+        if not matcher.is_error():
+            # A grammar may be too much for the bounds at its first token already: here, not in the middle of a step.
+            first = matcher.deep_copy()
+            first.compute_ff_tokens()
+            first.compute_bitmask()
+            if not first.is_error():
+                return matcher
+            matcher = first
+        reason = _reason(matcher.get_error())
+        raise InvalidRequest(f"{grammar.param} cannot be kept: {reason}", param=grammar.param)
 
 
 def _source(grammar: GrammarText) -> str:

@@ -29,6 +29,9 @@ MAX_CHOICES = 4096
 MAX_REGEX_CHARACTERS = 4096
 MAX_LARK_CHARACTERS = 16 * 1024
 MAX_LARK_RULES = 500
+MAX_LINE_CHARACTERS = 4096
+MAX_MULTIPLE = 10_000
+"""Of `multipleOf`: an automaton has a state for each remainder."""
 
 
 def checked_text(grammar: GrammarText) -> str:
@@ -43,6 +46,8 @@ def checked_text(grammar: GrammarText) -> str:
     # A rule has a colon, and so has each reference in JSON that stands inside the grammar.
     if grammar.kind == "lark" and grammar.text.count(":") > MAX_LARK_RULES:
         raise _refused(grammar, f"a grammar may have at most {MAX_LARK_RULES} rules")
+    if max(map(len, grammar.text.splitlines()), default=0) > MAX_LINE_CHARACTERS:
+        raise _refused(grammar, f"a line may have at most {MAX_LINE_CHARACTERS} characters")
     return grammar.text
 
 
@@ -110,6 +115,9 @@ def _check_names(grammar: GrammarText, values: dict[str, Any]) -> None:
     patterns = [*values.get("patternProperties", ())] if isinstance(values.get("patternProperties"), dict) else []
     if any(len(text) > MAX_PATTERN_CHARACTERS for text in [pattern, *patterns] if isinstance(text, str)):
         raise _refused(grammar, f"a pattern may have at most {MAX_PATTERN_CHARACTERS} characters")
+    multiple = values.get("multipleOf")
+    if isinstance(multiple, int | float) and multiple > MAX_MULTIPLE:
+        raise _refused(grammar, f"multipleOf may be at most {MAX_MULTIPLE}")
 
 
 def _refused(grammar: GrammarText, reason: str) -> InvalidRequest:

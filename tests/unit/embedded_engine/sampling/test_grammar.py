@@ -166,6 +166,8 @@ def test_each_choice_has_its_own_place() -> None:
         ("lark", "start: " + "(" * 2000 + '"a"' + ")" * 2000, "nested"),
         ("lark", "start: r0\n" + "".join(f"r{n}: r{n + 1}\n" for n in range(600)) + 'r600: "a"', "500"),
         ("lark", "start: X\nX: /" + "a" * 20_000 + "/", "16384"),
+        ("lark", "start: X\nX: /" + "a" * 5000 + "/", "4096"),
+        ("json_schema", '{"type": "integer", "multipleOf": 99991}', "10000"),
         ("json_schema", "{", "no JSON"),
         ("json_schema", "[" * 100_000, "no JSON"),
         ("json_schema", '"string"', "object"),
@@ -179,6 +181,21 @@ def test_what_cannot_be_kept_is_refused_with_the_reason_and_the_field(kind: str,
     assert "guided" == caught.value.param
     assert str(caught.value).startswith("guided cannot be kept: ")
     assert len(str(caught.value)) < 500
+
+
+def test_as_many_names_as_are_allowed_can_be_kept() -> None:
+    """A thousand, none of them required: the most ambiguous object there can be."""
+    schema = {
+        "type": "object",
+        "properties": {f"p{number}": {} for number in range(1000)},
+        "additionalProperties": False,
+    }
+    grammar = _COMPILER.compile(GrammarText(kind="json_schema", text=json.dumps(schema)))()
+    for token in b'{"p998":1,"p99':
+        assert grammar.permits(token)
+        grammar.advance(token)
+    assert grammar.permits(ord("9"))
+    assert not grammar.permits(ord("8"))  # it is there already
 
 
 def test_a_keyword_that_cannot_be_kept_is_passed_over_where_nobody_insists() -> None:
