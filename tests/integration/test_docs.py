@@ -19,7 +19,8 @@ from pydantic import BaseModel
 
 from backends._models import CAPABILITIES, ListedModel, ListedPrice
 from gateway.commands.explain import explain
-from gateway.policy_file import PolicyFile, RouteSpec, Steps, TenantSpec, Timeouts, WorthSpec, parse_policy
+from gateway.policy_file import PolicyFile, RouteSpec, Steps, Timeouts, WorthSpec, parse_policy
+from gateway.tenant_specs import LimitsSpec, TenantSpec
 from gateway.world import build_world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -246,8 +247,13 @@ POLICY_EXAMPLE = next(
 FIELDS_SHOWN = dict(re.findall(r"^\| `([\w.*]+)` \| (.+?) \|", POLICY_PAGE, re.MULTILINE))
 
 
+_WORDS_FOR = {"defaults": "as below", "tenants.*.routes": "all", "tenants.*.models": "all"}
+
+
 def _shown(default: object) -> str:
     """A default as the table has it."""
+    if default in ({}, None):
+        return "none"
     if isinstance(default, list):
         return f"`[{', '.join(default)}]`"
     return f"`{default:g}`" if isinstance(default, int | float) else f"`{default}`"
@@ -257,13 +263,13 @@ def _fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     """Each field of a policy file's model, in the table's words."""
     found: dict[str, str] = {}
     for name, field in model.model_fields.items():
-        nested = {"timeouts": Timeouts, "worth": WorthSpec}.get(name)
-        if nested is not None:
+        nested = {"timeouts": Timeouts, "worth": WorthSpec, "limits": LimitsSpec}.get(name)
+        if nested is not None and not prefix:
             found |= _fields(nested, f"{name}.")
         elif field.is_required():
             found[prefix + name] = "must be given"
         else:
-            found[prefix + name] = "as below" if name == "defaults" else _shown(field.default).replace("`{}`", "none")
+            found[prefix + name] = _WORDS_FOR.get(prefix + name) or _shown(field.default)
     return found
 
 
