@@ -9,6 +9,7 @@ import pytest
 
 from embedded_engine.engine import Engine
 from embedded_engine.messages import Done, Echo, Embed, Embedded, Generate, Text, TokenLogprob
+from embedded_engine.speculative import Speculative
 
 pytestmark = pytest.mark.model
 
@@ -81,3 +82,35 @@ def test_an_answer_scores_what_it_scored_when_it_was_drawn(engine: Engine) -> No
         assert [other.token for other in first.top][:1] == [other.token for other in second.top][:1] or (
             abs((first.top[0].logprob or 0) - (first.top[1].logprob or 0)) < 0.3
         )
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_drafted_or_not_the_emitted_tokens_have_their_own_logprobs(engine: Engine, temperature: float) -> None:
+    """As far as the texts agree, and with kernels that round alike to their ends (L02)."""
+    text = "one two three four five. one two three four five. one two three four"
+    answers = []
+    for enabled in (True, False):
+        speculative = Speculative(enabled=enabled)
+        ask = Generate(
+            id=next(_numbers),
+            text=text,
+            max_tokens=30,
+            seed=2,
+            logprobs=5,
+            top_p=0.3,
+            temperature=temperature,
+            speculative=speculative,
+        )
+        events = _events(engine, ask)
+        (done,) = [event for event in events if isinstance(event, Done)]
+        answers.append(_entries(events, Text))
+        assert done.completion_tokens == len(answers[-1])
+        assert enabled or not any(draft.drafted for draft in done.measured.drafts)
+    drafted, plain = answers
+    if engine.ready.self_test.max_logit_error == 0:
+        assert [entry.chosen.token for entry in plain] == [entry.chosen.token for entry in drafted]
+    for first, second in zip(drafted, plain, strict=False):
+        if first.chosen.token != second.chosen.token:
+            break
+        assert abs((first.chosen.logprob or 0) - (second.chosen.logprob or 0)) < 0.3
+        assert 5 == len(first.top)
