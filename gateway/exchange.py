@@ -21,9 +21,21 @@ class Exchange(Protocol):
 
     operation: Operation
     headers: RawHeaders
-    gone: bool
-    started: bool
-    streaming: bool
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has hung up."""
+        ...
+
+    @property
+    def started(self) -> bool:
+        """Whether a status line is out."""
+        ...
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a streamed answer is under way."""
+        ...
 
     async def body(self) -> bytes:
         """The whole body, its content coding undone.

@@ -2,24 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 from gateway.answer_headers import error_headers
-from gateway.decide import decide, refusal
+from gateway.decide import decide
 from gateway.door import Door
-from gateway.errors import ClientGone, HeadraceError, Overloaded, ShuttingDown, UpstreamError
+from gateway.errors import ClientGone, HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
+from gateway.failover import Failover
+from gateway.hedge import Hedger
 from gateway.journal import Journal
-from gateway.limits.gate import dearest_usd, expected, taken
 from gateway.ports import Ledger
-from gateway.route import Route
+from gateway.route import Hedge, Route
 from gateway.stay import Stay
 from gateway.tenancy import Identity
 from gateway.time_limit import TimeLimits
-from gateway.trial import Bench, Trial, Turn
-from gateway.types import Attempt, Candidate, ChatRequest, Context, Decision, Outcome, Status
+from gateway.trial import Bench
+from gateway.types import ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.world import World
@@ -49,6 +49,7 @@ class Pipeline:
         self._ledger = ledger
         self._body_limits = limits
         self._time_limits: TimeLimits | None = None
+        self._hedgers: dict[str, tuple[Hedge, Hedger]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -78,7 +79,17 @@ class Pipeline:
             ctx = Context(request=request, forecast=journal.forecast, worth=route.worth, deadline=deadline)
             async with self._within_limits(rules.world, identity, route, ctx, journal), route.admitter.admit(ctx):
                 decision = journal.decision = self._decide(rules.world, route, ctx)
-                await self._attempt(rules.world, decision, route, ctx, journal, exchange)
+                journal.chunks = self._bench.fleet.chains.chain(request)[:2]
+                await Failover(
+                    bench=self._bench,
+                    world=rules.world,
+                    route=route,
+                    ctx=ctx,
+                    journal=journal,
+                    exchange=exchange,
+                    limits=self._limits(),
+                    hedger=self._hedger(route),
+                ).run(decision)
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:
@@ -132,59 +143,14 @@ class Pipeline:
     def _decide(self, world: World, route: Route, ctx: Context) -> Decision:
         return decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
 
-    async def _attempt(
-        self, world: World, decision: Decision, route: Route, ctx: Context, journal: Journal, exchange: Exchange
-    ) -> None:
-        """The failover loop: the only place where a request is tried again, and only while nothing was visible."""
-        limits = self._limits()
-        deadline_s = limits.now_s() + route.patience.total_s
-        failure: HeadraceError | None = None
-        bills = decision.order[: route.attempts]
-        for number, bill in enumerate(bills, start=1):
-            if (full := await self._backend_is_full(world, route, ctx, bill.candidate, number)) is not None:
-                failure = full
-                continue
-            trial = Trial(
-                self._bench,
-                limits,
-                ctx=ctx,
-                candidate=bill.candidate,
-                backend=world.backends[bill.candidate.backend],
-                exchange=exchange,
-                patience=route.patience,
-                turn=Turn(number, len(bills), deadline_s, journal.headers),
-            )
-            try:
-                finish = await trial.run()
-                journal.outcome = Outcome(status=Status.OK, http_status=200, finish_reason=finish.reason)
-            except UpstreamError as error:
-                if trial.committed or not error.retryable or limits.now_s() >= deadline_s:
-                    raise
-                failure = error
-            else:
-                return
-            finally:
-                journal.attempts.extend(trial.attempts)
-                self._leave_backend(ctx, number, trial.attempts)
-        raise failure or refusal(route, decision)
-
-    async def _backend_is_full(
-        self, world: World, route: Route, ctx: Context, candidate: Candidate, number: int
-    ) -> HeadraceError | None:
-        """Reserves the attempt on the backend's own limits; the reason where they refuse."""
-        limits = world.tenancy.backends.get(candidate.backend)
-        if self._bench.gate is None or not limits:
+    def _hedger(self, route: Route) -> Hedger | None:
+        """The route's, kept for as long as the route stays as it is: what it may spend is earned over time."""
+        if route.hedge is None:
             return None
-        claim = expected(ctx.forecast, dearest_usd(ctx.forecast, [candidate]))
-        try:
-            await self._bench.gate.enter(_attempt_name(ctx, number), limits, claim, lasts_s=route.patience.total_s)
-        except Overloaded as error:
-            return error
-        return None
-
-    def _leave_backend(self, ctx: Context, number: int, attempts: Sequence[Attempt]) -> None:
-        if self._bench.gate is not None:
-            self._bench.gate.leave(_attempt_name(ctx, number), taken(attempts))
+        known = self._hedgers.get(route.name)
+        if known is None or known[0] != route.hedge:
+            known = self._hedgers[route.name] = (route.hedge, Hedger(route.hedge))
+        return known[1]
 
     async def _cancelled(self, exchange: Exchange, journal: Journal) -> None:
         """A hang-up needs no answer; the end of a drain has words of its own to say."""
@@ -244,10 +210,6 @@ class Pipeline:
             self._tasks.discard(task)
             if not self._tasks:
                 self._idle.set()
-
-
-def _attempt_name(ctx: Context, number: int) -> str:
-    return f"{ctx.request.arrival.id}/{number}"
 
 
 def _outcome(error: HeadraceError, *, started: bool = False) -> Outcome:
