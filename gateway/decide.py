@@ -28,7 +28,8 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
                 break
         else:
             eligible.append(candidate)
-    return Decision(order=route.ranker.order(ctx, _bills(route, ctx, eligible)), excluded=tuple(excluded))
+    order = route.ranker.order(ctx, _bills(route, ctx, eligible))
+    return Decision(order=order, excluded=tuple(excluded), ctx=ctx)
 
 
 def refusal(route: Route, decision: Decision) -> HeadraceError:

@@ -1,5 +1,6 @@
 """The notes of one request while it runs: the only mutable thing it has, and the source of its ledger entry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.forecast import Forecast
@@ -19,6 +20,7 @@ class Journal:
     route: str = ""
     forecast: Forecast | None = None
     decision: Decision | None = None
+    chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
     attempts: list[Attempt] = field(default_factory=list)
     outcome: Outcome | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -44,4 +46,5 @@ class Journal:
             attempts=tuple(self.attempts),
             outcome=self.outcome or Outcome(status=Status.BUG, http_status=500, error="NoOutcome"),
             ended_s=ended_s,
+            chunks=self.chunks,
         )

@@ -21,6 +21,7 @@ def open_rows(settings: Settings) -> SqlLedger | None:
         settings.state_dir / LEDGER_FILE,
         capacity=settings.ledger_rows_waiting,
         keep_s=settings.ledger_days * _SECONDS_PER_DAY,
+        keep_decisions=settings.ledger_decisions,
     )
 
 

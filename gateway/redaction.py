@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.types import Attempt, ChatRequest, LedgerEntry
+from gateway.types import Attempt, ChatRequest, Context, Decision, LedgerEntry
 
 
 def without_words(entry: LedgerEntry) -> LedgerEntry:
@@ -10,16 +10,27 @@ def without_words(entry: LedgerEntry) -> LedgerEntry:
 
     The model's name as the client wrote it and ``unverified_user`` stay: they are labels, not words.
     """
+    request = _without_prompt(entry.request) if entry.request is not None else None
     return LedgerEntry(
         arrival=entry.arrival,
-        request=_without_prompt(entry.request) if entry.request is not None else None,
+        request=request,
         route=entry.route,
         forecast=entry.forecast,
-        decision=entry.decision,
+        decision=_without_context(entry.decision, request),
         attempts=tuple(_without_detail(attempt) for attempt in entry.attempts),
         outcome=replace(entry.outcome, detail="") if entry.outcome.detail else entry.outcome,
         ended_s=entry.ended_s,
+        chunks=entry.chunks,
     )
+
+
+def _without_context(decision: Decision | None, request: ChatRequest | None) -> Decision | None:
+    """Its context holds the request a second time."""
+    if decision is None or decision.ctx is None or request is None:
+        return decision
+    ctx = decision.ctx
+    kept = Context(request=request, forecast=ctx.forecast, worth=ctx.worth, deadline=ctx.deadline)
+    return Decision(order=decision.order, excluded=decision.excluded, ctx=kept)
 
 
 def _without_prompt(request: ChatRequest) -> ChatRequest:

@@ -4,11 +4,10 @@
 
 Every value is frozen and keyword-only; each is built from the ones before it and none is changed afterwards. Of other
 libraries only msgspec is used, whose structs are made in a tenth of a frozen dataclass' time (a request makes two
-dozen; none is part of a circle, so the collector skips them): ``msgspec.structs.replace`` gives a changed copy.
-``Price`` alone stands in policy files, and is a dataclass.
+dozen; none is part of a circle, so the collector skips them). ``Price`` alone, for policy files, is a dataclass.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -65,8 +64,7 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     """A request that has knocked: who it is and when it came, before anybody read its body.
 
     ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
-    client calls its conversation: a hint, no identity. ``deadline_s`` is when it wants its whole answer, from
-    ``received_s``; ``None`` where it does not say.
+    client calls its conversation: a hint, no identity. It wants its whole answer ``deadline_s`` after ``received_s``.
     """
 
     id: str
@@ -200,10 +198,11 @@ class Exclusion(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
-    """Where the request goes: the bills in the order in which they are tried, and who is out and why."""
+    """Where the request of ``ctx`` goes: the bills in the order in which they are tried, and who is out and why."""
 
     order: tuple[Bill, ...]
     excluded: tuple[Exclusion, ...] = ()
+    ctx: Context | None = None
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -280,7 +279,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     """The record of one request, made exactly once; metrics, spans, bills and learning are all read from it.
 
     ``request`` is ``None`` where the body was refused before it could be understood; ``route``, ``forecast`` and
-    ``decision`` are ``None`` or empty where the request did not get that far.
+    ``decision`` are ``None`` or empty where it did not get that far. ``chunks``: the prompt's digests and their ends.
     """
 
     arrival: Arrival
@@ -291,6 +290,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     attempts: tuple[Attempt, ...]
     outcome: Outcome
     ended_s: float
+    chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
 
     @property
     def cost_usd(self) -> Decimal | None:

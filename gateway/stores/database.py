@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
-from gateway.stores.rows import SCHEMA, SCHEMA_VERSION
+from gateway.stores.rows import SCHEMA, SCHEMA_VERSION, UPGRADES
 
 BUSY_S = 5.0
 
@@ -44,6 +44,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if version == 0:
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    elif version < SCHEMA_VERSION:
+        for older in range(version, SCHEMA_VERSION):
+            for statement in UPGRADES[older]:
+                connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif version != SCHEMA_VERSION:
         raise ConfigurationError(

@@ -1,13 +1,16 @@
 """The ledger's tables, and an entry as their rows. No prompt, no answer and nobody's words have a column."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from msgspec import Struct
 
 from gateway.forecast import Forecast
+from gateway.stores.decision_facts import facts_of, pressed
+from gateway.stores.prompt_blocks import block_ids
 from gateway.types import Attempt, LedgerEntry
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 PICO_USD_PER_USD = 10**12
 MAX_LABEL_CHARACTERS = 256
 MAX_USER_CHARACTERS = 128
@@ -40,7 +43,9 @@ CREATE TABLE requests (
     cost_pico_usd INTEGER,
     attempts INTEGER NOT NULL,
     trace_id TEXT NOT NULL,
-    unverified_user TEXT NOT NULL
+    unverified_user TEXT NOT NULL,
+    decision BLOB,
+    blocks BLOB
 ) STRICT;
 CREATE INDEX requests_by_id ON requests (id);
 CREATE INDEX requests_by_time ON requests (received_unix_s);
@@ -65,9 +70,14 @@ CREATE TABLE attempts (
 ) STRICT, WITHOUT ROWID;
 """
 
+UPGRADES = {
+    1: ("ALTER TABLE requests ADD COLUMN decision BLOB", "ALTER TABLE requests ADD COLUMN blocks BLOB"),
+}
+"""What makes the tables of a version those of the next one."""
+
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM requests"
 NEWEST_UNIX_S = "SELECT max(received_unix_s) FROM requests"
-INSERT_REQUEST = f"INSERT INTO requests VALUES (?{', ?' * 23})"  # noqa: S608  # only question marks go in
+INSERT_REQUEST = f"INSERT INTO requests VALUES (?{', ?' * 25})"  # noqa: S608  # only question marks go in
 INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
 
 BLOCK_ROWS = 50
@@ -83,18 +93,28 @@ _OLDEST = "SELECT seq FROM requests WHERE received_unix_s < ?1 ORDER BY received
 DELETE_OLD_ATTEMPTS = f"DELETE FROM attempts WHERE request_seq IN ({_OLDEST})"  # noqa: S608  # constants of this page
 DELETE_OLD_REQUESTS = f"DELETE FROM requests WHERE seq IN ({_OLDEST})"  # noqa: S608  # likewise
 
-Value = str | int | float | None
+Value = str | int | float | bytes | None
 
 
 class Rows(Struct, frozen=True):
-    """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``."""
+    """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``.
+
+    What the decision was made from, and the prompt's chunks, are brought into their columns by who writes them: that
+    takes its time, and is not for the event loop.
+    """
 
     received_unix_s: float
     request: tuple[Value, ...]
     attempts: tuple[tuple[Value, ...], ...]
+    facts: bytes | None = None
+    chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
+
+    def request_row(self) -> tuple[Value, ...]:
+        """The whole row of ``requests``, without ``seq``."""
+        return (*self.request, pressed(self.facts) if self.facts else None, block_ids(*self.chunks))
 
 
-def rows_of(entry: LedgerEntry) -> Rows:
+def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
     """The rows of ``entry``. Offsets are seconds since the request arrived; tokens are the sum over all attempts."""
     arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
     prompt_tokens = cached_tokens = output_tokens = 0
@@ -129,6 +149,8 @@ def rows_of(entry: LedgerEntry) -> Rows:
             _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
         ),
         attempts=tuple([_attempt_row(n, attempt, arrival.received_s) for n, attempt in enumerate(entry.attempts, 1)]),
+        facts=facts_of(entry) if with_decision else None,
+        chunks=entry.chunks if with_decision else ((), ()),
     )
 
 

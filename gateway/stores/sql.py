@@ -26,7 +26,8 @@ class SqlLedger:
     """A sink of the ledger that keeps one row a request and one an attempt in the file ``path``.
 
     ``capacity`` is how many requests may wait for the disk, ``retry_s`` how long it is left alone after a failure,
-    ``keep_s`` for how long rows stay, ``now_s`` the monotonic clock that bounds how soon they go.
+    ``keep_s`` for how long rows stay, ``keep_decisions`` whether they tell what decisions were made from, ``now_s`` the
+    monotonic clock that bounds how soon they go.
     """
 
     def __init__(
@@ -36,9 +37,11 @@ class SqlLedger:
         capacity: int = 20_000,
         retry_s: float = 1.0,
         keep_s: float | None = None,
+        keep_decisions: bool = True,
         now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._path = path
+        self._keep_decisions = keep_decisions
         self._writer = SqlWriter(path, capacity=capacity, retry_s=retry_s, keep_s=keep_s, clock=PruningClock(now_s))
 
     @property
@@ -59,7 +62,7 @@ class SqlLedger:
         """Queues the rows of ``batch``."""
         rows: list[Rows] = []
         try:
-            take_each(batch, lambda entry: rows.append(rows_of(entry)))
+            take_each(batch, lambda entry: rows.append(rows_of(entry, with_decision=self._keep_decisions)))
         finally:
             self._writer.put(rows)
 

@@ -157,7 +157,7 @@ def _insert(connection: sqlite3.Connection, batch: Sequence[Rows]) -> int:
     numbered = tuple(enumerate(batch, first_seq))
     connection.execute("SAVEPOINT batch")
     try:
-        _insert_many(connection, INSERT_REQUEST, [(seq, *rows.request) for seq, rows in numbered])
+        _insert_many(connection, INSERT_REQUEST, [(seq, *rows.request_row()) for seq, rows in numbered])
         _insert_many(connection, INSERT_ATTEMPT, [row for seq, rows in numbered for row in _attempts(seq, rows)])
     except _BAD_ROW:
         connection.execute("ROLLBACK TO batch")
@@ -182,7 +182,7 @@ def _insert_many(connection: sqlite3.Connection, insert: str, rows: Sequence[tup
 def _insert_one(connection: sqlite3.Connection, seq: int, rows: Rows) -> bool:
     """Whether the rows of one request could be put in."""
     try:
-        connection.execute(INSERT_REQUEST, (seq, *rows.request))
+        connection.execute(INSERT_REQUEST, (seq, *rows.request_row()))
         connection.executemany(INSERT_ATTEMPT, _attempts(seq, rows))
     except _BAD_ROW:
         return False

@@ -54,6 +54,7 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
         "stream": 1, "forecast_prompt_tokens": 90, "forecast_output_tokens_p50": 50, "forecast_output_tokens_p90": 200,
         "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51, "ttft_s": 0.5, "duration_s": 2.5,
         "cost_pico_usd": 120_000_000, "attempts": 2, "trace_id": f"{3:032x}", "unverified_user": "",
+        "decision": None, "blocks": None,
     } == request  # fmt: skip
     assert [
         {
@@ -306,3 +307,23 @@ async def _write(ledger: SqlLedger, make_entry: MakeEntry, name: str, age_s: flo
     arrival = replace(entry.arrival, id=name, received_unix_s=entry.arrival.received_unix_s + age_s)
     ledger.take([replace(entry, arrival=arrival)])
     assert await ledger.flush()
+
+
+async def test_an_older_version_becomes_this_one_and_keeps_its_rows(path: Path, make_entry: MakeEntry) -> None:
+    """Its rows have no decision; those of today do."""
+    ledger = SqlLedger(path)
+    ledger.start()
+    ledger.take([make_entry(1)])
+    await ledger.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for column in ("decision", "blocks"):
+            connection.execute(f"ALTER TABLE requests DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 1")
+    ledger = SqlLedger(path)
+    ledger.start()
+    ledger.take([make_entry(2)])
+    await ledger.close()
+    assert 2 == await ledger.count()
+    with closing(sqlite3.connect(path)) as connection:
+        assert [(SCHEMA_VERSION,)] == connection.execute("PRAGMA user_version").fetchall()
+        assert [("req-1", None), ("req-2", None)] == connection.execute("SELECT id, decision FROM requests").fetchall()

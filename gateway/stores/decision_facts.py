@@ -1,0 +1,102 @@
+"""What a decision was made from, as the ledger keeps it: numbers and names, and nobody's words.
+
+Enough to make the decision anew: what of the request policies may look at, the forecast, what time and success were
+worth, the snapshot of every candidate, and the bills that came out.
+"""
+
+import zlib
+
+import msgspec
+from msgspec import Struct
+
+from gateway.conversation import Sampling
+from gateway.forecast import Forecast
+from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Exclusion, LedgerEntry
+from gateway.worth import Deadline, Worth
+
+_FAST = 1  # of zlib's levels: most of what there is to gain, in a fifth of the time
+
+
+class DecisionFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One decision. Fields that a later version adds have defaults: what was kept before can be read."""
+
+    arrival: Arrival
+    model: str
+    stream: bool = False
+    n: int = 1
+    max_tokens: int | None = None
+    sampling: Sampling = Sampling()
+    needs: frozenset[str] = frozenset()
+    prompt_bytes: int = 0
+    forecast: Forecast
+    worth: Worth
+    deadline: Deadline | None = None
+    order: tuple[Bill, ...]
+    excluded: tuple[Exclusion, ...] = ()
+
+    @property
+    def ctx(self) -> Context:
+        """The context in which it was made, but for the words."""
+        request = ChatRequest(
+            arrival=self.arrival,
+            model=self.model,
+            stream=self.stream,
+            n=self.n,
+            max_tokens=self.max_tokens,
+            sampling=self.sampling,
+            needs=self.needs,
+            prompt_bytes=self.prompt_bytes,
+        )
+        return Context(request=request, forecast=self.forecast, worth=self.worth, deadline=self.deadline)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All of them, by name: the order in which they were looked at is not kept, and decides nothing."""
+        found = [*(bill.candidate for bill in self.order), *(out.candidate for out in self.excluded)]
+        return tuple(sorted(found, key=lambda candidate: (candidate.backend, candidate.model)))
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(DecisionFacts)
+
+
+def facts_of(entry: LedgerEntry) -> bytes | None:
+    """The facts of the entry's decision, encoded; ``None`` where it has none."""
+    decision = entry.decision
+    if decision is None or decision.ctx is None:
+        return None
+    ctx, request = decision.ctx, decision.ctx.request
+    return _ENCODER.encode(
+        DecisionFacts(
+            arrival=request.arrival,
+            model=request.model,
+            stream=request.stream,
+            n=request.n,
+            max_tokens=request.max_tokens,
+            sampling=request.sampling,
+            needs=request.needs,
+            prompt_bytes=request.prompt_bytes,
+            forecast=ctx.forecast,
+            worth=ctx.worth,
+            deadline=ctx.deadline,
+            order=decision.order,
+            excluded=decision.excluded,
+        )
+    )
+
+
+def pressed(facts: bytes) -> bytes:
+    """As it is kept: candidates differ in little, so that eight of them take hardly more than one."""
+    return zlib.compress(facts, _FAST)
+
+
+def read_facts(kept: bytes) -> DecisionFacts:
+    """What was kept.
+
+    Raises:
+        ValueError: it is damaged, or of a version that cannot be read.
+    """
+    try:
+        return _DECODER.decode(zlib.decompress(kept))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(f"the facts of this decision cannot be read: {error}") from error
