@@ -61,10 +61,10 @@ class Listening:
             reserved.close()
 
 
-def base_url(listening: socket.socket) -> str:
+def base_url(listening: socket.socket, *, tls: bool = False) -> str:
     """The base URL of the API at a socket."""
     host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 def _addresses(host: str, port: int) -> list[_Address]:

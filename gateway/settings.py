@@ -33,6 +33,10 @@ class Settings(BaseModel):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    tls_certificate: Path | None = None
+    """A PEM file with the server's certificate and those between it and its authority: clients speak HTTPS then."""
+    tls_key: Path | None = None
+    """A PEM file with its key, where that does not stand in the same one."""
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes that serve; one alone is its own parent."""
     policy: Path | None = None

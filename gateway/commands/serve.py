@@ -124,6 +124,22 @@ def _configure_logs(settings: Settings, secrets: Sequence[str]) -> None:
     logs.configure(sys.stderr, level=settings.log_level, json_lines=settings.log_format == "json", secrets=secrets)
 
 
+def _load(config: uvicorn.Config) -> None:
+    """Reads the certificate, while it can still be said in a sentence what is wrong with it.
+
+    Raises:
+        ConfigurationError: a file is not there, or is none with a certificate and its key.
+    """
+    where = "HEADRACE_TLS_CERTIFICATE"
+    if config.ssl_keyfile and not config.ssl_certfile:
+        raise ConfigurationError("there is a key, and no certificate", where=where)
+    try:
+        config.load()
+    except (OSError, ValueError) as error:  # an `SSLError` is the first, and sometimes the second
+        reason = error.strerror if isinstance(error, (FileNotFoundError, PermissionError)) else "they do not fit"
+        raise ConfigurationError(f"certificate and key cannot be used: {reason}", where=where) from error
+
+
 class _Server(uvicorn.Server):
     """Uvicorn that drains before it stops listening, so that probes and late clients get an answer meanwhile.
 
@@ -149,8 +165,11 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 timeout_keep_alive=settings.keep_alive_s,
                 timeout_graceful_shutdown=5,
+                ssl_certfile=settings.tls_certificate,
+                ssl_keyfile=settings.tls_key,
             )
         )
+        _load(self.config)
         self._gateway = gateway
         self._settings = settings
         self._draining: asyncio.Task[None] | None = None
@@ -193,7 +212,7 @@ class _Server(uvicorn.Server):
             return
         for server in self.servers:
             for listening in server.sockets:
-                _log.info("running on %s", base_url(listening))
+                _log.info("running on %s", base_url(listening, tls=self.config.is_ssl))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening, then ends what is left: clients that do not read the last of their answer, too."""

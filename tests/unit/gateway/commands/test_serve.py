@@ -70,7 +70,6 @@ async def test_once_it_serves_the_garbage_collector_keeps_out_of_the_way(
     monkeypatch.setenv("FIRST_KEY", "value-of-the-first")
     gateway, settings = _gateway(policy_file, tmp_path, hand_clock)
     server = _Server(gateway, settings.model_copy(update={"port": 0}))
-    server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()
     assert 0 < gc.get_freeze_count()
