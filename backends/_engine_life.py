@@ -14,7 +14,7 @@ from embedded_engine.client import EngineDied, EngineProcess, EngineStartFailed
 from embedded_engine.errors import ModelNotFound
 from embedded_engine.known_models import KNOWN_MODELS
 from embedded_engine.messages import Ready
-from embedded_engine.models import ModelFile, find_model
+from embedded_engine.models import ModelFile, find_model, hub_id
 from embedded_engine.settings import EngineSettings
 from embedded_engine.shared_client import SharedEngine
 from gateway.ports import Surroundings
@@ -146,7 +146,7 @@ class EngineLife:
 
 
 def _absent(model: str, served: str) -> str:
-    if model in KNOWN_MODELS or model.startswith("hf:"):
+    if model in KNOWN_MODELS or hub_id(model):
         return f"model {model} is not in the cache: run `headrace model pull {model}`"
     return f"there is no model {served}: the log says where it should be"
 

@@ -21,6 +21,7 @@ from embedded_engine.client import EngineDied, ProtocolError, RequestFailed
 from embedded_engine.dialogue import Dialogue
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
 from embedded_engine.messages import Ready
+from embedded_engine.models import hub_id
 from embedded_engine.settings import EngineSettings
 from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
 from gateway.facts import BackendFacts, ModelFacts, Needs
@@ -55,7 +56,7 @@ class Embedded:
             slots: 4
 
     Attributes:
-        model: A known name, ``hf:org/repo/file.gguf``, or the path of a GGUF file.
+        model: A known name, ``hf:org/repo/file.gguf``, ``org/repo:quantisation``, or the path of a GGUF file.
         context_tokens: Prompt and answer of one choice; 0 for what the model was trained for, at most 4096.
         slots: How many choices run at once.
         queue_limit: How many requests wait for a slot; one more is turned away.
@@ -167,7 +168,7 @@ class Embedded:
     @property
     def _served(self) -> str:
         """The name that clients see: of a path only its last part, for the rest is nobody's business."""
-        is_path = self.model not in KNOWN_MODELS and not self.model.startswith("hf:")
+        is_path = self.model not in KNOWN_MODELS and hub_id(self.model) is None
         return Path(self.model).name if is_path else self.model
 
     def _settings(self) -> EngineSettings:

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from embedded_engine.errors import EngineError
+from embedded_engine.hub import Hub
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS
 from embedded_engine.models import ModelFile, default_model_dir, find_model, list_models
 from embedded_engine.pull import pull_model
@@ -13,15 +14,17 @@ from embedded_engine.pull import pull_model
 __all__ = ["main"]
 
 _MEGABYTE = 1_000_000
+_PUBLIC: Mapping[str, str] = {}
 _BAR_CELLS = 40
 
 
-def main(argv: Sequence[str], *, model_dir: Path | None = None) -> int:
+def main(argv: Sequence[str], *, model_dir: Path | None = None, hub: Mapping[str, str] = _PUBLIC) -> int:
     """Pull, list or show models.
 
     Args:
         argv: The arguments after `headrace model`.
         model_dir: The model cache where `--dir` does not name one; None: `default_model_dir()`.
+        hub: The hub's "url" and the "token" to show it, where they are not the public hub's and none.
 
     Returns:
         0, or 1 with a sentence on standard error.
@@ -30,7 +33,7 @@ def main(argv: Sequence[str], *, model_dir: Path | None = None) -> int:
     try:
         match arguments.command:
             case "pull":
-                _print_model(pull_model(arguments.model, arguments.dir, say=_say, progress=_progress))
+                _print_model(pull_model(arguments.model, arguments.dir, say=_say, progress=_progress, hub=Hub(**hub)))
             case "list":
                 _print_list(arguments.dir)
             case "show":
@@ -47,7 +50,9 @@ def _parser(model_dir: Path) -> argparse.ArgumentParser:
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument("--dir", type=Path, default=model_dir, help="the model cache (default: %(default)s)")
     which = argparse.ArgumentParser(add_help=False)
-    which.add_argument("model", nargs="?", default=DEFAULT_MODEL, help="a name, or hf:org/repo/file.gguf")
+    which.add_argument(
+        "model", nargs="?", default=DEFAULT_MODEL, help="a name, hf:org/repo/file.gguf or org/repo:quantisation"
+    )
     commands.add_parser("pull", parents=[where, which], help="get a model into the cache")
     commands.add_parser("list", parents=[where], help="what is in the cache, and what could be")
     commands.add_parser("show", parents=[where, which], help="where a model is and came from")

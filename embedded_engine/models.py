@@ -1,8 +1,8 @@
 """The model cache: a folder of GGUF files, each with a JSON record beside it.
 
 Wherever a model is named, any of these will do: a known name (`smollm2-135m-instruct:q8_0`), a hub id
-(`hf:org/repo/file.gguf`), or the path of a GGUF file. The first two must be pulled before; afterwards nothing needs a
-network.
+(`hf:org/repo/file.gguf`, or `org/repo:quantisation`), or the path of a GGUF file. The first two must be pulled before;
+afterwards nothing needs a network.
 """
 
 import difflib
@@ -14,9 +14,10 @@ import msgspec
 from embedded_engine.errors import ModelNotFound
 from embedded_engine.known_models import KNOWN_MODELS
 
-__all__ = ["ModelFile", "default_model_dir", "file_name", "find_model", "list_models", "record_path"]
+__all__ = ["ModelFile", "default_model_dir", "file_name", "find_model", "hub_id", "list_models", "record_path"]
 
 _HUB_ID = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)/(?P<file>[\w./-]+\.gguf)")
+_HUB_NAME = re.compile(r"(?:hf:)?(?P<repo>[\w.-]+/[\w.-]+):(?P<file>\w+)")
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ def default_model_dir() -> Path:
 
 
 def hub_id(name: str) -> tuple[str, str] | None:
-    """Repository and file of a hub id; None for any other name."""
-    match = _HUB_ID.fullmatch(name)
+    """Repository of a hub id, and its file or its quantisation; None for any other name."""
+    match = _HUB_ID.fullmatch(name) or _HUB_NAME.fullmatch(name)
     return (match["repo"], match["file"]) if match and ".." not in name else None
 
 
@@ -61,7 +62,8 @@ def file_name(name: str) -> str:
     if name in KNOWN_MODELS:
         return name.replace(":", ".") + ".gguf"
     if hub_id(name):
-        return name.replace(":", "--").replace("/", "--")
+        plain = name.removesuffix(".gguf").replace(":", "--").replace("/", "--")
+        return f"{plain}.gguf"
     raise _unknown(name)
 
 
@@ -77,7 +79,7 @@ def find_model(name: str, model_dir: Path) -> ModelFile:
         ModelNotFound: There is none; the message says what to do.
     """
     as_path = Path(name).expanduser()
-    if not name.startswith("hf:") and name not in KNOWN_MODELS and name.endswith(".gguf"):
+    if not hub_id(name) and name not in KNOWN_MODELS and name.endswith(".gguf"):
         if not as_path.is_file():
             raise ModelNotFound(f"there is no model file {as_path}")
         return ModelFile(
@@ -111,5 +113,5 @@ def _unknown(name: str) -> ModelNotFound:
     hint = f" Did you mean {close[0]}?" if close else ""
     return ModelNotFound(
         f"there is no model {name!r}.{hint} Known are {', '.join(KNOWN_MODELS)}; "
-        "a path to a .gguf file or hf:org/repo/file.gguf works too."
+        "a path to a .gguf file, hf:org/repo/file.gguf and org/repo:quantisation work too."
     )

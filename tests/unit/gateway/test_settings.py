@@ -137,3 +137,12 @@ def test_an_address_is_behind_a_proxy_where_the_environment_says_so(
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", ".example.org")
     assert expected == Settings.behind_proxy(url)
+
+
+def test_the_hub_has_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every tool of Hugging Face's reads them; what is not set is not said."""
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.example/ ")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    assert {"url": "https://hub.example"} == read_settings().hub()
+    monkeypatch.setenv("HF_TOKEN", "hf_x")
+    assert {"url": "https://hub.example", "token": "hf_x"} == read_settings().hub()
