@@ -150,11 +150,6 @@ class Conversations:
         return self._filler[:chars]
 
 
-def request_of(row: Row) -> ChatRequest:
-    """The request of a row that is looked at alone."""
-    return Conversations().request(row)
-
-
 def request_with(row: Row, messages: tuple[Message, ...]) -> ChatRequest:
     """A request of the row's tenant for its model."""
     return ChatRequest(

@@ -19,6 +19,7 @@ from policies.classify._quantities import Quantities
 
 _OFFSET_TOKENS = 100.0
 _LONGEST_TOKENS = 131_072
+_PHRASE_BYTES = 200
 
 
 class Formula(Struct, frozen=True):
@@ -29,8 +30,8 @@ class Formula(Struct, frozen=True):
     phrases: Mapping[str, float]
 
 
-class LengthPrior(Struct, frozen=True):
-    """The shipped figures. ``spread`` is the mean distance of answers from the formula, in log space."""
+class PriorFigures(Struct, frozen=True):
+    """What the file holds. ``spread`` is the mean distance of answers from the formula, in log space."""
 
     source: str
     answers: int
@@ -38,18 +39,36 @@ class LengthPrior(Struct, frozen=True):
     first_turn: Formula
     later_turns: Formula
 
+
+class LengthPrior:
+    """The formulas, made ready for requests."""
+
+    __slots__ = ("_first_turn", "_later_turns", "spread")
+
+    def __init__(self, figures: PriorFigures) -> None:
+        self.spread = figures.spread
+        self._first_turn, self._later_turns = _ready(figures.first_turn), _ready(figures.later_turns)
+
     def level(self, seen: Quantities) -> float:
         """The median answer to a request, as a level."""
-        formula = self.later_turns if seen.answers else self.first_turn
+        constant, per_log, phrases = self._later_turns if seen.answers else self._first_turn
         logs = quantities_in_logs(seen)
-        found = formula.constant
-        for name, effect in formula.per_log.items():
-            found += effect * logs[name]
-        prompt = seen.prompt
-        for phrase, effect in formula.phrases.items():
-            if phrase in prompt:
-                found += effect
-        return found
+        opening = seen.prompt[:_PHRASE_BYTES]
+        return (
+            constant
+            + sum([effect * logs[name] for name, effect in per_log])
+            + sum([effect for phrase, effect in phrases if phrase in opening])
+        )
+
+
+def _ready(formula: Formula) -> tuple[float, list[tuple[str, float]], list[tuple[bytes, float]]]:
+    phrases = [(phrase.encode(), effect) for phrase, effect in formula.phrases.items()]
+    return formula.constant, list(formula.per_log.items()), phrases
+
+
+def has_phrase(seen: Quantities, phrase: str) -> bool:
+    """Whether the prompt opens with it, or near: in its first 200 bytes, where it says what it wants."""
+    return phrase.encode() in seen.prompt[:_PHRASE_BYTES]
 
 
 def quantities_in_logs(seen: Quantities) -> dict[str, float]:
@@ -58,7 +77,7 @@ def quantities_in_logs(seen: Quantities) -> dict[str, float]:
     last = to_level(answers[0]) if answers else 0.0
     return {
         "prompt_chars": log1p(seen.prompt_chars),
-        "lines": log1p(seen.prompt.count("\n")),
+        "lines": log1p(seen.prompt.count(b"\n")),
         "asked_tokens": to_level(seen.asked_tokens) - 5.0 if seen.asked_tokens else 0.0,
         "turns": log1p(seen.turns),
         "last_answer": last,
@@ -84,4 +103,5 @@ _LONGEST_LEVEL = to_level(_LONGEST_TOKENS)
 
 def read_prior() -> LengthPrior:
     """The figures that ship with the package."""
-    return msgspec.json.decode(files("policies.classify").joinpath("length_prior.json").read_bytes(), type=LengthPrior)
+    text = files("policies.classify").joinpath("length_prior.json").read_bytes()
+    return LengthPrior(msgspec.json.decode(text, type=PriorFigures))

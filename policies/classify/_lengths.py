@@ -21,7 +21,7 @@ _PENDING = 4096
 _CONVERSATIONS = 16_384
 _CONVERSATION_CHARS = 256
 
-_RATE = 0.12
+_RATE = 0.1
 _BELIEVED = 0.6
 """Of a residual no more than this is believed when weights are learned: the median counts, not the mean."""
 

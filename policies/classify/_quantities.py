@@ -18,44 +18,51 @@ CHARS_PER_TOKEN = 4.0
 HEAD_CHARS = 400
 TAIL_CHARS = 200
 
+_HEAD_WORDS = 50
+_TAIL_WORDS = 30
 _TURNS = 16
 _PROMPTS = 2
 _MESSAGES = 64
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
+# What is no ASCII belongs to words: a run of Chinese characters is one, and pairs of words tell where it stands.
+_WORD = re.compile(rb"[a-z0-9\x80-\xff]+|[^a-z0-9\s\x80-\xff]")
 _NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), start=1
-    )
-} | {"single": 1, "dozen": 12}
-_UNIT_TOKENS = {
-    "word": 1.35, "sentence": 25.0, "paragraph": 110.0, "bullet": 25.0, "point": 25.0, "item": 20.0, "line": 14.0,
-    "character": 0.25, "page": 600.0, "idea": 30.0, "example": 45.0, "question": 25.0, "title": 14.0, "name": 6.0,
-    "way": 45.0, "tip": 40.0, "step": 40.0, "reason": 40.0, "thing": 30.0, "topic": 15.0, "tweet": 45.0,
-    "headline": 14.0,
+    b"one": 1, b"two": 2, b"three": 3, b"four": 4, b"five": 5, b"six": 6, b"seven": 7, b"eight": 8, b"nine": 9,
+    b"ten": 10, b"eleven": 11, b"twelve": 12, b"single": 1, b"dozen": 12,
 }  # fmt: skip
-_ASKED = re.compile(rf"\b(\d{{1,5}}|{'|'.join(_NUMBERS)})[\s-]+(?:\w+[\s-]+)?({'|'.join(_UNIT_TOKENS)})s?\b")
+_UNIT_TOKENS = {
+    b"word": 1.35, b"sentence": 25.0, b"paragraph": 110.0, b"bullet": 25.0, b"point": 25.0, b"item": 20.0,
+    b"line": 14.0, b"character": 0.25, b"page": 600.0, b"idea": 30.0, b"example": 45.0, b"question": 25.0,
+    b"title": 14.0, b"name": 6.0, b"way": 45.0, b"tip": 40.0, b"step": 40.0, b"reason": 40.0, b"thing": 30.0,
+    b"topic": 15.0, b"tweet": 45.0, b"headline": 14.0,
+}  # fmt: skip
+_UNITS = _UNIT_TOKENS | {unit + b"s": tokens for unit, tokens in _UNIT_TOKENS.items()}
+_MOST_DIGITS = 5
+_BETWEEN = 2
+"""A number stands up to so many words before its unit: "500 words", "three short paragraphs", "a 500-word essay"."""
 
 
 class Quantities(Struct, frozen=True):
     """What is counted. Lengths of answers are in tokens, reckoned from characters, the latest first.
 
-    ``prompt`` is the head and the tail of the last prompt in lower case, ``before`` the head of the one before it,
-    ``tail`` the end of the last answer, ``system`` the head of the instructions. ``asked_tokens`` is a length that the
+    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first fifty words and its
+    last thirty, ``before`` is the head of the prompt before it, ``tail`` the end of the last answer, ``system`` the
+    head of the instructions. ``asked_tokens`` is a length that the
     prompt itself asks for ("in two sentences"), 0 where it asks for none, and ``asked_unit`` its unit.
     """
 
-    prompt: str
+    prompt: bytes
+    words: list[bytes]
     prompt_chars: int
     context_tokens: float
     turns: int
     answers: tuple[float, ...]
     tail: str
-    before: str
+    before: bytes
     system: str
     asked_tokens: float
-    asked_unit: str
+    asked_unit: bytes
 
 
 def measure(request: ChatRequest) -> Quantities:
@@ -64,16 +71,21 @@ def measure(request: ChatRequest) -> Quantities:
     if request.prompt is not None:
         prompts = [_first_text(request.prompt)]
     prompt = prompts[0] if prompts else ""
-    ends = (prompt if len(prompt) <= HEAD_CHARS + TAIL_CHARS else _ends(prompt)).lower()
-    asked_tokens, asked_unit = _asked(ends)
+    whole = len(prompt) <= HEAD_CHARS + TAIL_CHARS
+    ends = (prompt if whole else f"{prompt[:HEAD_CHARS]} {prompt[-TAIL_CHARS:]}").lower().encode(errors="replace")
+    words = _WORD.findall(ends)
+    if len(words) > _HEAD_WORDS + _TAIL_WORDS:
+        words = words[:_HEAD_WORDS] + words[-_TAIL_WORDS:]
+    asked_tokens, asked_unit = _asked(words)
     return Quantities(
         prompt=ends,
+        words=words,
         prompt_chars=len(prompt),
         context_tokens=request.prompt_bytes / CHARS_PER_TOKEN,
         turns=turns,
         answers=tuple(answers),
         tail=tail,
-        before=prompts[1][:HEAD_CHARS].lower() if len(prompts) > 1 else "",
+        before=prompts[1][:HEAD_CHARS].lower().encode(errors="replace") if len(prompts) > 1 else b"",
         system=_system(request.messages),
         asked_tokens=asked_tokens,
         asked_unit=asked_unit,
@@ -111,15 +123,17 @@ def _system(messages: Sequence[Message]) -> str:
     return messages[0].text()[:HEAD_CHARS] if messages and messages[0].role in SYSTEM_ROLES else ""
 
 
-def _ends(text: str) -> str:
-    return f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
-
-
-def _asked(prompt: str) -> tuple[float, str]:
+def _asked(words: Sequence[bytes]) -> tuple[float, bytes]:
     """The longest length that the prompt names, in tokens, and its unit."""
-    longest, found = 0.0, ""
-    for number, unit in _ASKED.findall(prompt):
-        tokens = (_NUMBERS.get(number) or int(number)) * _UNIT_TOKENS[unit]
-        if tokens > longest:
-            longest, found = tokens, unit
+    longest, found = 0.0, b""
+    if _UNITS.keys().isdisjoint(words):
+        return longest, found
+    for place, word in enumerate(words):
+        unit_tokens = _UNITS.get(word)
+        if unit_tokens is None:
+            continue
+        for number in words[max(place - _BETWEEN, 0) : place]:
+            count = _NUMBERS.get(number) or (int(number) if number.isdigit() and len(number) <= _MOST_DIGITS else 0)
+            if count * unit_tokens > longest:
+                longest, found = count * unit_tokens, word
     return longest, found

@@ -15,8 +15,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gateway.forecast_rows import read_rows, request_of
-from policies.classify._length_prior import Formula, LengthPrior, quantities_in_logs, to_level
+from gateway.forecast_rows import Conversations, read_rows
+from policies.classify._length_prior import (
+    Formula,
+    LengthPrior,
+    PriorFigures,
+    has_phrase,
+    quantities_in_logs,
+    to_level,
+)
 from policies.classify._quantities import Quantities, measure
 
 _TARGET = Path(__file__).parents[2] / "policies" / "classify" / "length_prior.json"
@@ -31,7 +38,7 @@ _SMOOTHING = 0.05
 _ROUNDS = 40
 _LEAST_EFFECT = 0.1
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[np.floating]
 
 
 def main() -> int:
@@ -41,9 +48,9 @@ def main() -> int:
     parser.add_argument("--source", required=True, help="what the answers are, for the file")
     parser.add_argument("--write", action="store_true", help=f"write {_TARGET.name}")
     arguments = parser.parse_args()
-    seen, levels = [], []
+    seen, levels, conversations = [], [], Conversations()
     for row in read_rows(arguments.rows):
-        seen.append(measure(request_of(row)))
+        seen.append(measure(conversations.request(row)))
         levels.append(to_level(row.answer_tokens))
     first = [place for place, one in enumerate(seen) if not one.answers]
     later = [place for place, one in enumerate(seen) if one.answers]
@@ -51,12 +58,13 @@ def main() -> int:
         _fitted([seen[i] for i in places], np.array([levels[i] for i in places]), names)
         for places, names in ((first, _FIRST), (later, _LATER))
     ]
-    prior = LengthPrior(
+    figures = PriorFigures(
         source=arguments.source, answers=len(seen), spread=0.0, first_turn=formulas[0], later_turns=formulas[1]
     )
+    prior = LengthPrior(figures)
     apart = np.abs(np.array([prior.level(one) for one in seen]) - np.array(levels))
-    prior = msgspec.structs.replace(prior, spread=round(float(apart.mean()), 2))
-    text = msgspec.json.format(msgspec.json.encode(prior), indent=2)
+    figures = msgspec.structs.replace(figures, spread=round(float(apart.mean()), 2))
+    text = msgspec.json.format(msgspec.json.encode(figures), indent=2)
     if arguments.write:
         _TARGET.write_bytes(text + b"\n")
     sys.stdout.buffer.write(text + b"\n")
@@ -65,7 +73,7 @@ def main() -> int:
 
 def _fitted(seen: list[Quantities], levels: Array, names: tuple[str, ...]) -> Formula:
     columns = [[1.0, *(quantities_in_logs(one)[name] for name in names)] for one in seen]
-    present = [[float(phrase in one.prompt) for phrase in _PHRASES] for one in seen]
+    present = [[float(has_phrase(one, phrase)) for phrase in _PHRASES] for one in seen]
     effects = _median_regression(np.hstack([np.array(columns), np.array(present)]), levels)
     rounded = [round(float(effect), 2) for effect in effects]
     middle = 1 + len(names)
@@ -82,8 +90,8 @@ def _fitted(seen: list[Quantities], levels: Array, names: tuple[str, ...]) -> Fo
 
 def _median_regression(x: Array, y: Array) -> Array:
     """Least absolute deviations by re-weighted least squares, with a touch of ridge."""
-    weights = np.ones(len(y))
-    effects = np.zeros(x.shape[1])
+    weights: Array = np.ones(len(y))
+    effects: Array = np.zeros(x.shape[1])
     for _ in range(_ROUNDS):
         weighted = x * weights[:, None]
         effects = np.linalg.solve(weighted.T @ x + np.eye(x.shape[1]), weighted.T @ y)
