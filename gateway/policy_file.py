@@ -76,7 +76,7 @@ class Steps(BaseModel):
 
     model_config = MODEL
 
-    classify: Step = "by_length"
+    classify: Step = "learned_length"
     filter: list[Step] = ["healthy", "capable", "fits_context"]
     cost: list[Step] = ["money", "waiting", "prefill", "decoding", "risk", "deadline", "leaving"]
     rank: Step = "by_cost"

@@ -21,7 +21,7 @@ def test_a_file_of_one_backend_is_enough() -> None:
     """Whatever is left out has a default that can serve."""
     policy = parse_policy(BACKENDS, file="policy.yaml")
     assert {"a": {"use": "fake"}} == dict(policy.backends)
-    assert ("by_length", "by_cost", "fixed_concurrency") == (
+    assert ("learned_length", "by_cost", "fixed_concurrency") == (
         policy.defaults.classify,
         policy.defaults.rank,
         policy.defaults.admit,

@@ -168,17 +168,25 @@ def test_a_reload_keeps_the_routes_that_have_not_changed(make_world: MakeWorld) 
 
 
 def test_who_learns_is_told_once_each(make_world: MakeWorld) -> None:
-    """Every route has policies of its own; those without `observe` are not asked."""
-    world = make_world(f"{TWO}\n    routes: {{r: {{models: [x], targets: [b]}}, s: {{models: [y], targets: [b]}}}}")
-    observers = world.observers()
-    assert [route.classifier for route in world.routes] == list(observers)
-    assert observers[0] is not observers[1]
-    assert {"r", "s"} == set(world.admitters())
+    """Those without `observe` are not asked; routes that forecast alike do so with one classifier."""
+    world = make_world(
+        f"""{TWO}
+    routes:
+      r: {{models: [x], targets: [b]}}
+      s: {{models: [y], targets: [b]}}
+      t: {{models: [z], targets: [b], classify: by_length}}
+    """
+    )
+    one, other, apart = (route.classifier for route in world.routes)
+    assert one is other
+    assert [one, apart] == list(world.observers())
+    assert [one] == list(world.learners())
+    assert {"r", "s", "t"} == set(world.admitters())
 
 
 def test_a_world_is_all_that_a_reload_replaces() -> None:
     """Whoever adds a field must think of the reload."""
-    assert ["backends", "routes", "keys"] == [field.name for field in fields(World)]
+    assert ["backends", "routes", "tenancy"] == [field.name for field in fields(World)]
 
 
 def test_a_key_that_only_a_preset_names_is_known_to_be_one(make_world: Callable[..., World], tmp_path: Path) -> None:
