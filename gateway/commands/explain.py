@@ -1,7 +1,8 @@
 """``headrace explain policy.yaml request.json``: the forecast, the bill of each candidate, and the choice.
 
 It runs the functions that serve a request, on the facts of a gateway that has just started: nothing in flight, nothing
-learned, every backend taken as up.
+learned, every backend taken as up. ``headrace explain policy.yaml --entry ID`` runs them on the facts of a request that
+was served, as the ledger has kept them: the decision is made anew, and compared with the one that was made.
 """
 
 import argparse
@@ -21,7 +22,10 @@ from gateway.door import new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet import Fleet
 from gateway.forecast import Forecast
+from gateway.kept_state import LEDGER_FILE
 from gateway.route import Route
+from gateway.settings import read_settings
+from gateway.stores.ledger_reader import KeptDecision, kept_decision
 from gateway.stores.memory import MemoryShared
 from gateway.tenancy import OPEN_HOUSE
 from gateway.trace_context import new_trace
@@ -34,26 +38,40 @@ from gateway.world import World
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     parser.add_argument("policy", type=Path, help="policy file")
-    parser.add_argument("request", help="file with the JSON body of a request, or - for standard input")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("request", nargs="?", help="file with the JSON body of a request, or - for standard input")
+    asked.add_argument("--entry", metavar="ID", help="a request that was served, by the id in its answer's headers")
+    parser.add_argument("--ledger", type=Path, help="the ledger's file; by default that of the state directory")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What would happen with a request, and why."""
+    """What would happen with a request, and why; ``kept`` is what did happen, where that is asked."""
 
     route: Route
     forecast: Forecast
     decision: Decision
     refused: HeadraceError | None
+    kept: Decision | None = None
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the decision that was kept comes out again: the same order, and the same bills."""
+        return self.kept is not None and _in_short(self.kept) == _in_short(self.decision)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the explanation; 0 where the request would be served, 1 where it would be refused."""
+    """Prints the explanation; 0 where the request would be served, 1 where it would be refused or go elsewhere now."""
     _, world = read_world(arguments.policy)
-    body = _read_body(arguments.request)
     try:
-        explanation = explain(world, body)
+        if arguments.entry is not None:
+            ledger = arguments.ledger or read_settings().state_dir / LEDGER_FILE
+            explanation = explain_kept(world, kept_decision(ledger, arguments.entry), file=str(arguments.policy))
+        else:
+            explanation = explain(world, _read_body(arguments.request))
+    except ConfigurationError:
+        raise
     except HeadraceError as error:
         print(f"refused with {error.http_status} {error.code}: {error.message}", file=sys.stderr)
         return 1
@@ -63,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(_as_json(explanation)), indent=2).decode())
     else:
         print("\n".join(_as_text(explanation)))
-    return 1 if explanation.refused else 0
+    return 1 if explanation.refused or (explanation.kept is not None and not explanation.reproduced) else 0
 
 
 def explain(world: World, body: bytes) -> Explanation:
@@ -101,6 +119,32 @@ def _operation(body: bytes) -> Operation:
     return Operation.EMBEDDING if b'"input"' in body else Operation.CHAT
 
 
+def explain_kept(world: World, kept: KeptDecision, *, file: str) -> Explanation:
+    """The decision made anew, on the facts that it was made from.
+
+    Raises:
+        ConfigurationError: the policy has no such route any more.
+    """
+    routes = {route.name: route for route in world.routes}
+    if kept.route not in routes:
+        hint = f"routes are {', '.join(routes)}"
+        raise ConfigurationError(f"the request went over route `{kept.route}`, which is not here", file=file, hint=hint)
+    route, facts = routes[kept.route], kept.facts
+    decision = decide(route, facts.ctx, facts.candidates)
+    return Explanation(
+        route=route,
+        forecast=facts.forecast,
+        decision=decision,
+        refused=None if decision.order else refusal(route, decision),
+        kept=Decision(order=facts.order, excluded=facts.excluded),
+    )
+
+
+def _in_short(decision: Decision) -> list[tuple[str, str, float]]:
+    """Who, in which order and for how much; floats that are added up in another order differ in the last digits."""
+    return [(bill.candidate.backend, bill.candidate.model, float(f"{bill.total_usd:.9e}")) for bill in decision.order]
+
+
 def _read_body(source: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
@@ -129,7 +173,16 @@ def _as_text(explanation: Explanation) -> list[str]:
         lines.append(f"refused    {explanation.refused.http_status} {explanation.refused.code}")
     else:
         lines.append(f"choice     {_name(decision.order[0])}")
+    if explanation.kept is not None:
+        lines.append(f"ledger     {_as_kept(explanation)}")
     return lines
+
+
+def _as_kept(explanation: Explanation) -> str:
+    kept = explanation.kept.order if explanation.kept is not None else ()
+    if explanation.reproduced:
+        return "the same bills and the same choice"
+    return f"{_name(kept[0]) if kept else 'nobody'} then: this policy, or what it remembers, is not the same as then"
 
 
 def _line(bill: Bill, term: str, usd: float) -> str:
@@ -158,7 +211,15 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
         ],
         "choice": decision.order[0].candidate.backend if decision.order else None,
         "refused": explanation.refused.code if explanation.refused else None,
+        **_kept_as_json(explanation),
     }
+
+
+def _kept_as_json(explanation: Explanation) -> dict[str, Any]:
+    if explanation.kept is None:
+        return {}
+    order = explanation.kept.order
+    return {"kept_choice": order[0].candidate.backend if order else None, "reproduced": explanation.reproduced}
 
 
 def _name(bill: Bill) -> str:
