@@ -218,6 +218,7 @@ class Engine:
     def _schedule(self) -> list[Planned]:
         self._scheduler.make_room()
         self._scheduler.admit(self._clock())
+        self._scheduler.spread()
         return self._planner.plan(self._scheduler.placed, self._drafting.plan)
 
     def _run(self, planned: Sequence[Planned]) -> list[Failed]:

@@ -114,3 +114,10 @@ class CellMemory:
         self.grew(sequence, length)
         self.cut(sequence, keep)
         return True
+
+    def move(self, sequence: int, lane: int) -> int | None:
+        """Let a sequence live in another lane; its number there, or None where that has no room for it."""
+        target, length = self.claim(lane), self.length(sequence)
+        moved = self.restore(target, self.save(sequence), length=length, keep=length)
+        self.release(sequence if moved else target)
+        return target if moved else None

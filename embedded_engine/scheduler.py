@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 from embedded_engine.choice import Choice, Running
 from embedded_engine.errors import QueueFull
+from embedded_engine.lane_choice import LaneChoice
 from embedded_engine.lane_costs import LaneCosts
 from embedded_engine.memory import CellMemory
-from embedded_engine.prefix_cache import Prefix, PrefixCache
+from embedded_engine.prefix_cache import PrefixCache
 
 __all__ = ["Scheduler"]
 
-_HEADROOM_TOKENS = 32
-"""Cells that an answer should find free beyond its prompt, so that not everybody is admitted and then thrown out."""
+_STEPS_BETWEEN_MOVES = 8
 
 
 class _Waiting(NamedTuple):
@@ -60,7 +60,8 @@ class Scheduler:
     ) -> None:
         self._memory = memory
         self._cache = cache
-        self._costs = costs
+        self._lane_choice = LaneChoice(memory, costs)
+        self._steps_to_move = _STEPS_BETWEEN_MOVES
         self._queue_limit = queue_limit
         self._begin = begin
         self._waiting: list[_Waiting] = []
@@ -102,6 +103,17 @@ class Scheduler:
             while len(here) > 1 and sum(choice.decodes for choice in here) > self._memory.free_tokens(lane):
                 self._preempt(here.pop())
                 here = [choice for choice in here if choice.slot is not None]
+
+    def spread(self) -> None:
+        """Now and then, move the choice that makes the steps most longer where it is into another lane."""
+        self._steps_to_move -= 1
+        if self._steps_to_move > 0:
+            return
+        self._steps_to_move = _STEPS_BETWEEN_MOVES
+        move = self._lane_choice.move(self.placed)
+        if move is not None and (target := self._memory.move(_slot(move.choice), move.lane)) is not None:
+            self._cache.moved(_slot(move.choice), target)
+            move.choice.slot = target
 
     def release(self, choice: Choice, *, keep: bool) -> None:
         """A choice needs its slot no more; what was computed for it may be kept."""
@@ -147,7 +159,7 @@ class Scheduler:
             return False
         prefix = None if request.scores_prompt else self._cache.find(request.scope, tokens[:-1])
         room = request.max_tokens if choice is None else choice.room_tokens
-        lane = self._best_lane(len(tokens), slots, prefix, headroom=slots * min(room, _HEADROOM_TOKENS))
+        lane = self._lane_choice.best(self.placed, len(tokens), room, slots, prefix)
         if lane is None:
             return False
         if choice is None:
@@ -161,31 +173,6 @@ class Scheduler:
         if not running.prompt_is_read:
             running.cached_tokens = placed[0].computed
         return True
-
-    def _best_lane(self, tokens: int, slots: int, prefix: Prefix | None, *, headroom: int) -> int | None:
-        """The lane where a sequence of so many tokens makes the steps least longer; None where it fits nowhere."""
-        best, best_s = None, 0.0
-        for lane in self._memory.lanes:
-            here = [choice for choice in self.placed if self._memory.lane_of(_slot(choice)) == lane]
-            shared = self._shared(prefix, lane)
-            promised = sum(choice.uncomputed_tokens for choice in here if choice.decodes or choice.reads)
-            free = self._memory.free_tokens(lane) - promised
-            needed = tokens - shared + (headroom if here else 1)
-            if self._memory.free_sequences(lane) < slots or free < needed:
-                continue
-            used = self._memory.used_tokens(lane) + promised
-            later_s = self._costs.call_s(len(here) + slots, used + tokens - shared)
-            added_s = later_s - self._costs.call_s(len(here), used)
-            if best is None or added_s < best_s:
-                best, best_s = lane, added_s
-        return best
-
-    def _shared(self, prefix: Prefix | None, lane: int) -> int:
-        """So many of a prefix's tokens need no new cells in a lane."""
-        sequence = prefix.stored.sequence if prefix is not None else None
-        if prefix is None or sequence is None or self._memory.lane_of(sequence) != lane:
-            return 0
-        return prefix.tokens
 
     def _preempt(self, choice: Choice) -> None:
         """Take a choice's cells away, and let it wait for others."""

@@ -16,6 +16,10 @@ PlanDrafts = Callable[[Sequence[Choice], int, float], Sequence[tuple[int, ...]]]
 _LEAST_PROMPT_ROWS = 4
 """So many rows of a prompt cost as much a row as more do, and fewer cost a pass over the weights for nearly nothing."""
 
+_SHORT_PROMPT_TOKENS = 128
+_SHORT_PROMPT_ROWS = 31
+"""A prompt that is this short holds the streams up for a few steps only, and then takes part in them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
@@ -41,9 +45,9 @@ class Planned:
 
 
 class StepPlanner:
-    """Lets every choice that decodes have its row and its drafts, and prompts as much time as these take, together.
+    """Lets every choice that decodes have its row and its drafts, and long prompts as much time as these take together.
 
-    So running streams keep at least half their pace while a long prompt is read, however much attention its rows cost.
+    So running streams keep half their pace while a long prompt is read, however much attention its rows cost.
 
     Args:
         memory: Where the cells are.
@@ -87,6 +91,8 @@ class StepPlanner:
             lane = self._lane(choice)
             beside = rows_in[lane]
             most = min(room, choice.uncomputed_tokens, self._memory.free_tokens(lane) - beside)
+            if choice.uncomputed_tokens <= _SHORT_PROMPT_TOKENS:
+                least = max(least, min(_SHORT_PROMPT_ROWS, room))
             count = min(most, max(least, self._costs.most_rows(budget_s, beside=beside, cells=cells[lane], most=most)))
             if count < 1:
                 continue
