@@ -1,4 +1,4 @@
-"""Connections through httpx, for upstreams that the gateway's own transport cannot reach: behind a proxy.
+"""Connections through httpx, for upstreams that the gateway's own transport cannot reach: behind a proxy, over HTTP/2.
 
 No redirects (one would carry our key elsewhere), no cookies (one client's answer would mark the next client's request),
 no credentials out of a netrc file, no content coding (the bytes go on as they came).
@@ -71,14 +71,15 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class HttpxConnections:
-    """The ``Connections`` port over httpx.
+    """The ``Connections`` port over httpx. With ``http2``, nothing but that is spoken, by prior knowledge or over TLS.
 
     Raises:
         ConfigurationError: ``verify`` or the client's certificate is no such file.
     """
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, *, http2: bool = False) -> None:
         self._origin = origin
+        self._http2 = http2
         self._headers = {"user-agent": "headrace", "accept-encoding": "identity", **origin.headers}
         self._places = asyncio.Semaphore(origin.max_connections)
         self._tls = _tls(origin) if origin.base_url.startswith("https:") else False
@@ -166,6 +167,8 @@ class HttpxConnections:
             timeout=httpx.Timeout(None, connect=self._origin.connect_timeout_s),
             limits=httpx.Limits(max_connections=1, keepalive_expiry=self._origin.keep_alive_s),
             follow_redirects=False,
+            http1=not self._http2,
+            http2=self._http2,
             trust_env=True,  # for its proxies; nothing else of it is used
         )
         self._clients.add(client)

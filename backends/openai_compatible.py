@@ -80,8 +80,9 @@ class OpenAICompatible:
             none at all, which lets anybody on the way read the key.
         client_certificate: A PEM file with the certificate that this server wants of its clients.
         client_key: A PEM file with its key; empty where it stands in the same file.
-        transport: ``own`` for the gateway's pooled connections, ``httpx`` for an upstream behind a proxy; ``auto``
-            takes httpx where the environment (``HTTPS_PROXY``, ``NO_PROXY``...) names one for this address.
+        transport: ``own`` for the gateway's pooled connections, ``httpx`` for an upstream behind a proxy, ``http2`` for
+            one that speaks nothing but HTTP/2, one request a connection; ``auto`` takes httpx where the environment
+            (``HTTPS_PROXY``, ``NO_PROXY``...) names a proxy for this address.
         propagate_trace: Whether to send W3C trace context. Off: trace ids are not for third parties.
         max_answer_bytes: Of an answer that is not streamed.
         max_retry_after_s: The longest ``Retry-After`` that is believed.
@@ -102,7 +103,7 @@ class OpenAICompatible:
     verify: bool | str = True
     client_certificate: str = ""
     client_key: str = ""
-    transport: Literal["auto", "own", "httpx"] = "auto"
+    transport: Literal["auto", "own", "httpx", "http2"] = "auto"
     propagate_trace: bool = False
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
@@ -139,8 +140,11 @@ class OpenAICompatible:
             client_certificate=self.client_certificate,
             client_key=self.client_key,
         )
-        through_httpx = self.transport == "httpx" or (self.transport == "auto" and world.behind_proxy(self._address))
-        self._open.connections = _httpx(origin) if through_httpx else world.connect(origin)
+        behind_proxy = self.transport == "auto" and world.behind_proxy(self._address)
+        if behind_proxy or self.transport in {"httpx", "http2"}:
+            self._open.connections = _httpx(origin, http2=self.transport == "http2")
+        else:
+            self._open.connections = world.connect(origin)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -233,10 +237,10 @@ class OpenAICompatible:
         )
 
 
-def _httpx(origin: Origin) -> Connections:
+def _httpx(origin: Origin, *, http2: bool) -> Connections:
     from backends._httpx_connections import HttpxConnections  # noqa: PLC0415  # a second's import, where it is wanted
 
-    return HttpxConnections(origin)
+    return HttpxConnections(origin, http2=http2)
 
 
 def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
