@@ -103,11 +103,14 @@ class EngineLife:
         served, began_s = settings.model_name, world.clock.now_s()
         try:
             file = find_model(model, world.model_dir)
+            drafting = find_model(settings.draft_model_path, world.model_dir) if settings.draft_model_path else None
         except ModelNotFound as error:
             self._give_up(_absent(model, served), error)
             return
         self._expect(self._reason, self._start_s or _guess_start_s(file))
-        engine = await self._open(world, dataclasses.replace(settings, model_path=file.path, sha256=file.sha256))
+        draft_path = drafting.path if drafting is not None else ""
+        found = dataclasses.replace(settings, model_path=file.path, sha256=file.sha256, draft_model_path=draft_path)
+        engine = await self._open(world, found)
         try:
             self.ready = await _await_ready(engine, terms.start_timeout_s)
             self._start_s, self._due_s = world.clock.now_s() - began_s, None

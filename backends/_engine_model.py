@@ -9,7 +9,7 @@ from gateway.errors import ConfigurationError
 from gateway.facts import Needs
 
 
-def model_needs(model: str, model_dir: Path) -> Needs:
+def model_needs(model: str, model_dir: Path, *, where: str = "model") -> Needs:
     """What is missing of the model: nothing, or a pull.
 
     Raises:
@@ -20,5 +20,5 @@ def model_needs(model: str, model_dir: Path) -> Needs:
     except ModelNotFound as error:
         if model in KNOWN_MODELS or hub_id(model):
             return Needs(missing=(f"model {model} is not pulled yet: run `headrace model pull {model}`",))
-        raise ConfigurationError(str(error), where="model") from error
+        raise ConfigurationError(str(error), where=where) from error
     return Needs()

@@ -62,6 +62,10 @@ class Embedded:
         queue_limit: How many requests wait for a slot; one more is turned away.
         threads: 0 for the physical cores but one, which is left to the gateway.
         kernels: ``ik_llama``, ``llama_cpp``, or empty for the first that is installed.
+        chat_template: A file with a Jinja template in place of the model file's own.
+        speculation: Whether tokens are drafted and verified together; answers are the same, and mostly come faster.
+        draft_model: A small model of the same vocabulary that drafts, named as ``model`` is; pays for large ones only.
+        prefix_cache_bytes: Memory in which prompts are remembered, so that those that begin alike cost less.
         price: Zero unless given: the machine is paid for already. (No price at all would mean that nobody knows.)
         usd_per_hour: What the machine costs, instead of ``price``: a token then costs the time that it takes a single
             request at the speeds measured at load, ``usd_per_hour / 3600 / tokens_per_s``.
@@ -79,6 +83,10 @@ class Embedded:
     queue_limit: int = 64
     threads: int = 0
     kernels: str = ""
+    chat_template: str = ""
+    speculation: bool = True
+    draft_model: str = ""
+    prefix_cache_bytes: int = 256 * 1024 * 1024
     price: ListedPrice | None = None
     usd_per_hour: Decimal | None = None
     restart_min_s: float = 0.5
@@ -101,8 +109,9 @@ class Embedded:
             raise ValueError(f"`stalled_after_s` must be at least {_LEAST_STALLED_AFTER_S:g}")
 
     def needs(self, model_dir: Path) -> Needs:
-        """What must be there before it is started: its model."""
-        return model_needs(self.model, model_dir)
+        """What must be there before it is started: its models."""
+        drafting = model_needs(self.draft_model, model_dir, where="draft_model").missing if self.draft_model else ()
+        return Needs(missing=(*model_needs(self.model, model_dir).missing, *drafting))
 
     async def start(self, name: str, world: Surroundings) -> None:
         """See ``Backend.start``.
@@ -180,6 +189,10 @@ class Embedded:
             queue_limit=self.queue_limit,
             threads=self.threads,
             kernels=self.kernels,
+            chat_template=self.chat_template,
+            speculation=self.speculation,
+            draft_model_path=self.draft_model,
+            prefix_cache_bytes=self.prefix_cache_bytes,
         )
 
     def _price(self, ready: Ready | None) -> Price | None:

@@ -100,9 +100,19 @@ def load_model(settings: EngineSettings, kernels: Kernels | None) -> Loaded:
         self_test=self_test,
         curves=curves,
         vocabulary=vocabulary,
-        reader=PromptReader(kernels, vocabulary),
+        reader=PromptReader(kernels, vocabulary, template=_chat_template(settings)),
         draft_model=_draft_model(settings, shape, context_tokens, vocabulary),
     )
+
+
+def _chat_template(settings: EngineSettings) -> str | None:
+    """The template that stands in for the model file's own."""
+    if not settings.chat_template:
+        return None
+    try:
+        return Path(settings.chat_template).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LoadFailed(f"the chat template {settings.chat_template} cannot be read: {error}") from error
 
 
 def _draft_model(

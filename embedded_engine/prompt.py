@@ -56,12 +56,17 @@ class Prompt:
 class PromptReader:
     """Reads prompts for one model; safe to use from several threads.
 
+    Args:
+        kernels: The model.
+        vocabulary: Its tokens.
+        template: A chat template in place of the model's own.
+
     Attributes:
         family: How the model writes tool calls.
         marks: How it marks its thinking; None where its template does not think.
     """
 
-    def __init__(self, kernels: Kernels, vocabulary: Vocabulary) -> None:
+    def __init__(self, kernels: Kernels, vocabulary: Vocabulary, *, template: str | None = None) -> None:
         self._kernels = kernels
         self._vocabulary = vocabulary
         self._template: ChatTemplate | None = None
@@ -70,10 +75,11 @@ class PromptReader:
         self.family: Family = DEFAULT
         self.marks: ThinkingMarks | None = None
         facts = kernels.facts
-        if facts.chat_template is not None:
+        source = facts.chat_template if template is None else template
+        if source is not None:
             bos, eos = (vocabulary.control.get(token, "") for token in (facts.bos_token, facts.eos_token))
             try:
-                self._template = ChatTemplate(facts.chat_template, bos_text=bos, eos_text=eos)
+                self._template = ChatTemplate(source, bos_text=bos, eos_text=eos)
             except NoChatTemplate as error:
                 self._no_template = str(error)
             else:

@@ -49,6 +49,7 @@ class EngineSettings:
             nothing in it. A request may say no for itself.
         draft_model_path: A second GGUF file of the same vocabulary, much smaller than the first, that drafts; empty:
             none, which is best for models of up to some 300 million weights.
+        chat_template: A file with a Jinja template in place of the model file's own; empty: none.
     """
 
     model_path: str
@@ -68,6 +69,7 @@ class EngineSettings:
     kernels: str = ""
     speculation: bool = True
     draft_model_path: str = ""
+    chat_template: str = ""
 
     def __post_init__(self) -> None:
         for name in ("slots", "step_tokens", "micro_batch_rows"):
