@@ -6,6 +6,8 @@ from tests.fuzzing.case import Case
 from tests.fuzzing.clients import LIMITS, serve
 from tests.fuzzing.upstreams import ask
 
+_TOO_LONG = (b"431", b"414")
+
 
 async def play(case: Case) -> None:
     """Plays a case, and the same bytes in other cuts where they should be understood as the same.
@@ -22,4 +24,14 @@ async def play(case: Case) -> None:
         for every in (len(sent), 1):
             cut_outcome = await run(case.cut(every))
             if outcome is not None and cut_outcome is not None:
-                assert outcome == cut_outcome, f"otherwise when cut every {every} bytes"
+                assert _settled(outcome) == _settled(cut_outcome), f"otherwise when cut every {every} bytes"
+
+
+def _settled(outcome: object) -> object:
+    """The outcome without what the cut decides: as what a head is refused that is both too long and no HTTP.
+
+    The parser tells of a field only when the next one has begun, so either may be found first.
+    """
+    if isinstance(outcome, list) and outcome and outcome[-1] in _TOO_LONG:
+        return [*outcome[:-1], b"400"]
+    return outcome
