@@ -19,17 +19,17 @@ from embedded_engine.choice import Choice, Running
 from embedded_engine.drafting import Drafting
 from embedded_engine.embedding import Embedder, PreparedEmbedding
 from embedded_engine.emission import Emission
-from embedded_engine.errors import DeadlineExceeded, DecodeFailed, RequestError
+from embedded_engine.errors import DeadlineExceeded, DecodeFailed
+from embedded_engine.failures import fail, guarded
 from embedded_engine.intake import Intake, Limits, Prepared
 from embedded_engine.kernels.port import DecodeError, Kernels
 from embedded_engine.lane_costs import LaneCosts
 from embedded_engine.loading import load_model
+from embedded_engine.measured import Drafts
 from embedded_engine.memory import CellMemory
-from embedded_engine.messages import Accepted, CountTokens, Done, Echo, Embed, Embedded, Failed, Generate, Text
-from embedded_engine.prefix_cache import PrefixCache
-from embedded_engine.prefix_tree import Stored
+from embedded_engine.messages import Accepted, CountTokens, Embed, Event, Failed, Generate
+from embedded_engine.prefix_cache import open_cache
 from embedded_engine.prompt_echo import PromptEcho
-from embedded_engine.saved_states import SavedStates
 from embedded_engine.scheduler import Scheduler
 from embedded_engine.settings import EngineSettings
 from embedded_engine.speculation.costs import StepCosts
@@ -44,8 +44,6 @@ _logger = logging.getLogger(__name__)
 
 _EMBEDDED_BESIDE = 8
 """So many tokens of embeddings are read in a step that has other rows."""
-
-Event = Echo | Text | Done | Failed | Embedded
 
 
 class Engine:
@@ -81,12 +79,7 @@ class Engine:
         self._memory = CellMemory(
             loaded.kernels, lanes=shape.lanes, lane_tokens=shape.kv_tokens, lane_sequences=shape.sequences
         )
-        saved = SavedStates[Stored](
-            memory_bytes=settings.prefix_cache_bytes,
-            file_bytes=settings.prefix_spill_bytes,
-            directory=settings.prefix_spill_directory or None,
-        )
-        self._cache = PrefixCache(self._memory, saved)
+        self._cache = open_cache(self._memory, settings)
         self._speculator = Speculator(self._costs.curve, end_tokens=loaded.vocabulary.ends)
         self._drafting = Drafting(self._speculator, loaded.draft_model, self._costs.curve)
         beginning = Beginning(loaded.vocabulary, self._speculator, self._drafting, speculates=settings.speculation)
@@ -109,8 +102,7 @@ class Engine:
             rounding=loaded.self_test.max_logit_error,
         )
         self._workload = Workload(self._costs)
-        self.steps = 0
-        self.prefilled_tokens = 0
+        self.steps = self.prefilled_tokens = 0
         self.ready = loaded.ready(settings)
 
     @property
@@ -137,6 +129,17 @@ class Engine:
     def free_kv_tokens(self) -> int:
         """Cells that nobody holds."""
         return sum(self._memory.free_tokens(lane) for lane in self._memory.lanes)
+
+    @property
+    def prefix_tokens(self) -> int:
+        """Tokens that are remembered."""
+        return self._cache.tokens
+
+    @property
+    def drafts(self) -> tuple[Drafts, ...]:
+        """What was drafted since the start, by source."""
+        report = self._speculator.report().items()
+        return tuple(Drafts(source=name, drafted=one.drafted, accepted=one.accepted) for name, one in report)
 
     @property
     def requests(self) -> tuple[int, ...]:
@@ -212,7 +215,7 @@ class Engine:
 
     def _fail_expired(self) -> Iterator[Failed]:
         for running in self._scheduler.expired(self._clock()):
-            yield _fail(running, DeadlineExceeded(f"not done {running.request.deadline_s:g} s after it was taken"))
+            yield fail(running, DeadlineExceeded(f"not done {running.request.deadline_s:g} s after it was taken"))
             self._scheduler.drop(running)
 
     def _schedule(self) -> list[Planned]:
@@ -233,7 +236,7 @@ class Engine:
         except DecodeError as error:
             _logger.exception("a batch for %d choices failed", len(planned))
             failed = {item.choice.running.request.id: item.choice.running for item in planned}
-            return [_fail(running, DecodeFailed(str(error))) for running in failed.values()]
+            return [fail(running, DecodeFailed(str(error))) for running in failed.values()]
         seconds = time.thread_time() - started_s
         for item in planned:
             if not item.choice.running.prompt_is_read:
@@ -248,7 +251,7 @@ class Engine:
     def _verify(self, planned: Planned, items: int) -> Iterator[Event]:
         """What the rows of one of the step's items come to."""
         if not planned.choice.running.over:
-            yield from _guarded(planned.choice.running, self._read(planned, alone=items == len(planned.rows) == 1))
+            yield from guarded(planned.choice.running, self._read(planned, alone=items == len(planned.rows) == 1))
 
     def _read(self, planned: Planned, *, alone: bool) -> Iterator[Event]:
         choice, running = planned.choice, planned.choice.running
@@ -266,7 +269,7 @@ class Engine:
     def _settle(self, choices: Sequence[Choice]) -> Iterator[Event]:
         """Compute what is in doubt alone, now that nobody needs the step's rows any more."""
         for choice in choices:
-            yield from _guarded(choice.running, self._verifier.settle(choice))
+            yield from guarded(choice.running, self._verifier.settle(choice))
 
     def _release_what_is_over(self) -> None:
         for running in tuple(self._scheduler.requests.values()):
@@ -278,22 +281,3 @@ class Engine:
                     self._workload.learn(choice)
             if running.over:
                 self._scheduler.drop(running)
-
-
-def _guarded(running: Running, events: Iterator[Event]) -> Iterator[Event]:
-    """The events; the request's failure where they fail."""
-    try:
-        yield from events
-    except DecodeError as error:
-        _logger.exception("a row of request %d failed", running.request.id)
-        yield _fail(running, DecodeFailed(str(error)))
-    except RequestError as error:
-        yield _fail(running, error)
-    except Exception as error:  # one request's trouble is not the others'
-        _logger.exception("request %d failed", running.request.id)
-        yield _fail(running, RequestError(f"the engine failed on this request: {error}"))
-
-
-def _fail(running: Running, error: RequestError) -> Failed:
-    running.abandon()
-    return Failed(id=running.request.id, code=error.code, message=str(error), param=error.param)

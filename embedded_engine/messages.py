@@ -35,6 +35,7 @@ __all__ = [
     "Echo",
     "Embed",
     "Embedded",
+    "Event",
     "Facts",
     "Failed",
     "FromEngine",
@@ -288,6 +289,9 @@ class Embedded(Struct, frozen=True, kw_only=True, tag=True):
     text: int
     vector: bytes
 
+
+Event = Echo | Text | Done | Failed | Embedded
+"""What a step may come to."""
 
 ToEngine = Generate | Embed | Cancel | CountTokens | Check | Ping | Leave
 FromEngine = Ready | StartFailed | Accepted | Echo | Text | Done | Failed | Counted | Embedded | Facts

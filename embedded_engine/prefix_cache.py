@@ -13,8 +13,9 @@ from typing import NamedTuple
 from embedded_engine.memory import CellMemory
 from embedded_engine.prefix_tree import BLOCK_TOKENS, PrefixTree, Stored
 from embedded_engine.saved_states import SavedStates
+from embedded_engine.settings import EngineSettings
 
-__all__ = ["Prefix", "PrefixCache"]
+__all__ = ["Prefix", "PrefixCache", "open_cache"]
 
 _LEAST_NEW_SHARE = 0.125
 """A sequence is saved when so much of it is not saved yet; the rest would be read again soon enough."""
@@ -38,9 +39,10 @@ class PrefixCache:
         self._alive: dict[int, Stored] = {}
         self._token_bytes = 0.0
 
-    def __len__(self) -> int:
-        """Prefixes that are saved."""
-        return len(self._saved)
+    @property
+    def tokens(self) -> int:
+        """Tokens that are saved; those that several sequences begin with count for each."""
+        return sum(len(stored.tokens) for stored in self._scope_of if stored.sequence is None)
 
     def find(self, scope: str, tokens: Sequence[int]) -> Prefix | None:
         """The longest beginning of `tokens` that is known, if it is worth the trouble."""
@@ -116,3 +118,13 @@ class PrefixCache:
         tree.remove(stored)
         if not len(tree):
             del self._trees[scope]
+
+
+def open_cache(memory: CellMemory, settings: EngineSettings) -> PrefixCache:
+    """An empty cache, as large as the settings say."""
+    saved = SavedStates[Stored](
+        memory_bytes=settings.prefix_cache_bytes,
+        file_bytes=settings.prefix_spill_bytes,
+        directory=settings.prefix_spill_directory or None,
+    )
+    return PrefixCache(memory, saved)

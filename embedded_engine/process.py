@@ -86,6 +86,8 @@ class _Gauge:
             steps=engine.steps,
             tokens_per_s=(engine.drawn_tokens - self._drawn_tokens) / elapsed_s,
             prefill_tokens_per_s=(engine.prefilled_tokens - self._prefilled_tokens) / elapsed_s,
+            prefix_tokens=engine.prefix_tokens,
+            drafts=engine.drafts,
         )
 
 
