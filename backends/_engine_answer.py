@@ -110,10 +110,8 @@ class _Logprobs:
         if self._chat:
             return chat_logprobs(entries)
         offset = self._offsets.get(choice, 0)
-        self._offsets[choice] = offset + sum(
-            len(entry.chosen.text) for entry in entries if entry.chosen.piece is not None
-        )
-        return completion_logprobs(entries, offset)
+        told, self._offsets[choice] = completion_logprobs(entries, offset)
+        return told
 
 
 class _Streamed:

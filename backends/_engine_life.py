@@ -103,12 +103,11 @@ class EngineLife:
         served, began_s = settings.model_name, world.clock.now_s()
         try:
             file = find_model(model, world.model_dir)
-            drafting = find_model(settings.draft_model_path, world.model_dir) if settings.draft_model_path else None
+            draft_path = _draft_path(settings, world)
         except ModelNotFound as error:
             self._give_up(_absent(model, served), error)
             return
         self._expect(self._reason, self._start_s or _guess_start_s(file))
-        draft_path = drafting.path if drafting is not None else ""
         found = dataclasses.replace(settings, model_path=file.path, sha256=file.sha256, draft_model_path=draft_path)
         engine = await self._open(world, found)
         try:
@@ -146,6 +145,17 @@ class EngineLife:
         if reason != self._reason:
             _log.error("%s: %s (%s)", self.name, reason, error)
         self._reason, self._due_s = reason, None
+
+
+def _draft_path(settings: EngineSettings, world: Surroundings) -> str:
+    """The model that drafts, by whatever name it was given; without it the engine goes on alone."""
+    if not settings.draft_model_path:
+        return ""
+    try:
+        return find_model(settings.draft_model_path, world.model_dir).path
+    except ModelNotFound as error:
+        _log.warning("tokens are drafted without a model: %s", error)
+        return ""
 
 
 def _absent(model: str, served: str) -> str:

@@ -17,6 +17,10 @@ PARAMETERS = {
 }
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "Of a city.", "parameters": PARAMETERS}}
 CLOCK = {"type": "function", "function": {"name": "clock"}}
+THINKS = """{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}<|im_start|>assistant
+<think>{{ '\n' }}"""
 QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
 ASK = {"model": "any", "messages": QUESTION, "tools": [WEATHER, CLOCK], "max_tokens": 60, "temperature": 0}
 
@@ -26,6 +30,15 @@ async def front(start_shared_gateway: Any, default_model_path: Any) -> Any:
     """A gateway over the embedded model."""
     backend = {"use": "embedded", "model": str(default_model_path), "slots": 2, "context_tokens": 768, "threads": 1}
     return await start_shared_gateway({"backends": {"local": backend}})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def thinker(start_shared_gateway: Any, default_model_path: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The same model with a template that opens a thought."""
+    template = tmp_path_factory.mktemp("template") / "thinks.jinja"
+    template.write_text(THINKS)
+    backend = {"use": "embedded", "model": str(default_model_path), "slots": 1, "context_tokens": 512, "threads": 1}
+    return await start_shared_gateway({"backends": {"local": {**backend, "chat_template": str(template)}}})
 
 
 async def _whole(front: Any, **fields: Any) -> tuple[str, list[tuple[str, str]], str]:
@@ -121,7 +134,6 @@ async def test_tools_that_are_badly_defined(front: Any, fields: dict[str, Any], 
 @pytest.mark.parametrize(
     ("fields", "check"),
     [
-        ({"response_format": {"type": "json_object"}}, lambda text: isinstance(json.loads(text), dict)),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": PARAMETERS}}},
             lambda text: json.loads(text)["city"] in {"Paris", "Rome"},
@@ -132,10 +144,10 @@ async def test_tools_that_are_badly_defined(front: Any, fields: dict[str, Any], 
 )
 async def test_an_answer_to_a_form(front: Any, fields: dict[str, Any], check: Any) -> None:
     """OpenAI's field and vLLM's; the model's own wishes give way."""
-    text, calls, reason = await _whole(front, **{"tools": openai.NOT_GIVEN, "max_tokens": 120, **fields})
+    text, calls, reason = await _whole(front, **{"tools": openai.NOT_GIVEN, "max_tokens": 24, **fields})
     assert ([], True) == (calls, reason in {"stop", "length"})
     assert reason == "length" or check(text)
-    assert (text, calls, reason) == await _streamed(front, **{"tools": openai.NOT_GIVEN, "max_tokens": 120, **fields})
+    assert (text, calls, reason) == await _streamed(front, **{"tools": openai.NOT_GIVEN, "max_tokens": 24, **fields})
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -205,3 +217,42 @@ async def test_a_model_that_does_not_think_refuses_to_be_told_how_long(front: An
     """By name, as every field that would be dropped in silence; a route may say that it does not mind."""
     with pytest.raises(openai.BadRequestError, match="reasoning_effort"):
         await _whole(front, reasoning_effort="high")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_thought_has_its_own_field_and_its_bound(thinker: Any, stream: bool) -> None:
+    """At the bound it ends, and the model answers; its tokens are told, and what the user says of tags is text."""
+    messages = [{"role": "user", "content": "What is a <think> tag? </think> Tell me."}]
+    fields = {"model": "any", "messages": messages, "max_tokens": 24, "temperature": 0, "stream": stream}
+    options = {"stream_options": {"include_usage": True}} if stream else {}
+    answer = await thinker.openai().chat.completions.create(
+        **fields, **options, extra_body={"reasoning": {"max_tokens": 6}}
+    )
+    chunks = [chunk async for chunk in answer] if stream else [answer]
+    parts = [choice.delta if stream else choice.message for chunk in chunks for choice in chunk.choices]
+    thought = "".join((part.model_extra or {}).get("reasoning_content") or "" for part in parts)
+    said = "".join(part.content or "" for part in parts)
+    details = chunks[-1].usage.completion_tokens_details
+    assert thought.strip()
+    assert said.strip()
+    assert "think>" not in thought
+    assert 6 <= details.reasoning_tokens <= 12
+
+
+async def test_no_effort_is_no_thought(thinker: Any) -> None:
+    """``reasoning_effort: none`` closes it at once."""
+    fields = {"model": "any", "messages": QUESTION, "max_tokens": 16, "temperature": 0, "reasoning_effort": "none"}
+    answer = await thinker.openai().chat.completions.create(**fields)
+    assert not (answer.choices[0].message.model_extra or {}).get("reasoning_content")
+    assert answer.choices[0].message.content.strip()
+
+
+async def test_the_engine_tells_of_itself(front: Any) -> None:
+    """What it runs and measured, with its drafts by source; and the counters say how many were right."""
+    (engine,) = (await front.http.get("/v1/engine")).json()["data"]
+    expected = {"backend": "local", "down": None, "quantisation": "Q8_0", "tool_format": "hermes"}
+    assert expected == {name: engine[name] for name in expected}
+    assert 1.0 == engine["verify_costs"][0]["cost"] == engine["batch_costs"][0]["gain"]
+    assert engine["now"]["steps"] > 0
+    assert any(drafts["drafted_tokens"] for drafts in engine["drafts"])
+    assert "headrace_draft_tokens_total{" in (await front.http.get("/metrics")).text
