@@ -22,8 +22,9 @@ from gateway import plugins
 from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
 from gateway.forecast import Forecast
+from gateway.ports import BatchScorer
 from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, Price, TraceContext
-from gateway.worth import Worth
+from gateway.worth import Deadline, Worth
 
 Make = Callable[..., Any]
 
@@ -91,6 +92,10 @@ candidates = st.builds(
     prefill_tokens_per_s=st.floats(1e-3, 1e6),
     seconds_per_token=st.floats(0, 10),
     failure_rate=st.floats(0, 1),
+    wait_s=st.floats(0, 1e4),
+    warm_elsewhere_tokens=tokens,
+    first_token_p50_s=st.floats(0, 1e4),
+    first_token_p90_s=st.floats(0, 1e5),
     down=st.none() | st.just("cooling"),
 )
 arrival = Arrival(
@@ -120,6 +125,8 @@ contexts = st.builds(
     request=requests,
     forecast=st.builds(Forecast, prompt_tokens=tokens, output_tokens_p50=tokens, output_tokens_p90=tokens),
     worth=st.builds(Worth, usd_per_second=st.floats(0, 10), usd_per_success=st.floats(0, 10)),
+    deadline=st.none()
+    | st.builds(Deadline, first_token_s=st.none() | st.floats(0, 1e4), total_s=st.none() | st.floats(0, 1e4)),
 )
 
 
@@ -224,6 +231,8 @@ def test_a_term_is_pure_finite_and_never_negative(family: str, name: str, ctx: C
         bills = [policy.usd(ctx, candidate) for candidate in some]
         assert bills == [policy.usd(ctx, candidate) for candidate in reversed(some)][::-1]
         assert all(type(usd) is float and math.isfinite(usd) and usd >= 0 for usd in bills)
+        if isinstance(policy, BatchScorer):
+            assert bills == policy.usd_each(ctx, some)
     assert before == (ctx, some)
 
 

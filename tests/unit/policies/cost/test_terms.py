@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.types import Price
+from gateway.types import Price, Usage
 from policies.cost.decoding import Decoding
 from policies.cost.money import Money
 from policies.cost.prefill import Prefill
@@ -105,3 +105,33 @@ def test_a_parameter_out_of_range_is_named(kind: type, parameters: dict[str, flo
     """So that the loader can say where it stands."""
     with pytest.raises(ValueError, match=f"`{next(iter(parameters))}`"):
         kind(**parameters)
+
+
+def test_staying_costs_at_most_so_many_seconds(make_context: Make, make_candidate: Make) -> None:
+    """The request's own reading counts in full, what it takes from others only up to a bound."""
+    ctx = make_context(prompt_tokens=100_000, usd_per_second=0.01)
+    candidate = make_candidate(prefill_tokens_per_s=1000.0)
+    assert pytest.approx(1.1) == Prefill(mu=4.0, most_extra_s=10.0).usd(ctx, candidate)
+
+
+def test_what_a_provider_writes_to_its_cache_has_its_own_price(make_context: Make, make_candidate: Make) -> None:
+    """600 written at 1.25, 400 read at 0.1, 100 of the answer at 2 US dollars per million."""
+    price = Price(
+        input_usd_per_mtok=Decimal(1),
+        output_usd_per_mtok=Decimal(2),
+        cached_input_usd_per_mtok=Decimal("0.1"),
+        cache_write_usd_per_mtok=Decimal("1.25"),
+    )
+    ctx = make_context(prompt_tokens=1000, p50=100)
+    expected = pytest.approx(600 * 1.25e-6 + 400 * 0.1e-6 + 100 * 2e-6)
+    assert expected == Money().usd(ctx, make_candidate(price=price, warm_tokens=400))
+    usage = Usage(prompt_tokens=1000, output_tokens=100, cached_tokens=400, cache_write_tokens=600)
+    assert expected == float(price.cost_usd(usage))
+
+
+def test_expected_money_is_what_the_ledger_would_bill(make_context: Make, make_candidate: Make) -> None:
+    """To a billionth, though in floating point; also for the same price met again."""
+    price = Price(input_usd_per_mtok=Decimal("0.15"), output_usd_per_mtok=Decimal("0.6"), request_usd=Decimal("1e-5"))
+    ctx, money = make_context(prompt_tokens=12_345, p50=678), Money()
+    exact = float(price.cost_usd(Usage(prompt_tokens=12_345, output_tokens=678)))
+    assert [pytest.approx(exact, abs=1e-9)] * 2 == money.usd_each(ctx, [make_candidate(price=price)] * 2)
