@@ -46,7 +46,7 @@ class ThinkingMarks:
 def marks_of(template: str, kernels: Kernels) -> ThinkingMarks | None:
     """The marks of a model whose template thinks; None for the others."""
     for opening, closing in PAIRS:
-        if closing in template:
+        if opening in template or closing in template:
             end = kernels.tokenize(f"\n{closing}\n\n", add_special=False, parse_special=True)
             return ThinkingMarks(
                 opening=opening,
