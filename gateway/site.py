@@ -100,20 +100,24 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
             raise ModelNotFound("there is no such model; GET /v1/models lists those there are", param="model")
         return _json(_model_card(world, name, outlook.started_unix_s))
 
-    async def engine(_: Request) -> Response:
-        return _json(engine_page(outlook.world().backends))
-
     routes = [
         Route("/", home),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/metrics", metrics),
-        Route("/v1/engine", engine),
+        _engine_route(outlook),
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
     ]
     handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def _engine_route(outlook: Outlook) -> Route:
+    async def engine(_: Request) -> Response:
+        return _json(engine_page(outlook.world().backends))
+
+    return Route("/v1/engine", engine)
 
 
 def _model_card(world: World, model: str, created_unix_s: int) -> dict[str, Any]:

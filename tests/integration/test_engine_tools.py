@@ -235,7 +235,7 @@ async def test_a_thought_has_its_own_field_and_its_bound(thinker: Any, stream: b
     details = chunks[-1].usage.completion_tokens_details
     assert thought.strip()
     assert said.strip()
-    assert "think>" not in thought
+    assert "</think>" not in thought
     assert 6 <= details.reasoning_tokens <= 12
 
 
