@@ -82,7 +82,7 @@ class Engine:
         self._cache = open_cache(self._memory, settings)
         self._speculator = Speculator(self._costs.curve, end_tokens=loaded.vocabulary.ends)
         self._drafting = Drafting(self._speculator, loaded.draft_model, self._costs.curve)
-        beginning = Beginning(loaded.vocabulary, self._speculator, self._drafting, speculates=settings.speculation)
+        beginning = Beginning(loaded.vocabulary, self._speculator, self._drafting, speculates=loaded.speculates)
         self._scheduler = Scheduler(
             self._memory,
             self._cache,
@@ -99,7 +99,7 @@ class Engine:
             self._memory,
             Emission(loaded.vocabulary, clock),
             self._speculator,
-            rounding=loaded.self_test.max_logit_error,
+            rounding=loaded.rounding,
         )
         self._workload = Workload(self._costs)
         self.steps = self.prefilled_tokens = 0

@@ -41,6 +41,7 @@ class Loaded:
         vocabulary: The model's tokens.
         reader: Reads its prompts.
         draft_model: A second model that drafts, where there is one of the same vocabulary.
+        speculates: Whether tokens are drafted: the settings allow it, and what is wrong can be forgotten.
     """
 
     kernels: Kernels
@@ -51,6 +52,12 @@ class Loaded:
     vocabulary: Vocabulary
     reader: PromptReader
     draft_model: DraftModel | None
+    speculates: bool
+
+    @property
+    def rounding(self) -> float:
+        """How far a logit may be off that can be computed again; a model that forgets no tails computes none again."""
+        return self.self_test.max_logit_error if self.kernels.facts.forgets_tails else 0.0
 
     def ready(self, settings: EngineSettings) -> Ready:
         """What is said of it to whoever started it."""
@@ -72,7 +79,7 @@ class Loaded:
             thinks=self.reader.marks is not None,
             tool_format=self.reader.family.name,
             keeps_prefixes=settings.prefix_cache_bytes > 0,
-            drafters=DRAFTERS if settings.speculation else (),
+            drafters=DRAFTERS if self.speculates else (),
             verify_costs=tuple(CostPoint(rows, seconds) for rows, seconds in self.curves.verify_s.items()),
             batch_costs=tuple(CostPoint(rows, seconds) for rows, seconds in self.curves.batch_s.items()),
         )
@@ -93,6 +100,7 @@ def load_model(settings: EngineSettings, kernels: Kernels | None) -> Loaded:
     except DecodeError as error:
         raise LoadFailed(f"the kernels cannot be measured: {error}") from error
     vocabulary = Vocabulary(kernels)
+    speculates = settings.speculation and kernels.facts.forgets_tails
     return Loaded(
         kernels=kernels,
         shape=shape,
@@ -101,7 +109,8 @@ def load_model(settings: EngineSettings, kernels: Kernels | None) -> Loaded:
         curves=curves,
         vocabulary=vocabulary,
         reader=PromptReader(kernels, vocabulary, template=_chat_template(settings)),
-        draft_model=_draft_model(settings, shape, context_tokens, vocabulary),
+        draft_model=_draft_model(settings, shape, context_tokens, vocabulary) if speculates else None,
+        speculates=speculates,
     )
 
 
@@ -119,7 +128,7 @@ def _draft_model(
     settings: EngineSettings, shape: ContextShape, context_tokens: int, vocabulary: Vocabulary
 ) -> DraftModel | None:
     """The model of `settings.draft_model_path`; None, and a line in the log, where it cannot be used."""
-    if not settings.draft_model_path or not settings.speculation:
+    if not settings.draft_model_path:
         return None
     try:
         kernels = load_kernels(settings.draft_model_path, settings.kernels)

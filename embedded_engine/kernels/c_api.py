@@ -266,6 +266,8 @@ def declare(library: ctypes.CDLL) -> None:
     signature(library, "llama_vocab_bos", i32, pointer)
     signature(library, "llama_vocab_eos", i32, pointer)
     signature(library, "llama_vocab_get_add_bos", flag, pointer)
+    signature(library, "llama_model_is_recurrent", flag, pointer)
+    signature(library, "llama_model_is_hybrid", flag, pointer)
     signature(library, "llama_tokenize", i32, pointer, text, i32, tokens, i32, flag, flag)
     signature(library, "llama_token_to_piece", i32, pointer, i32, text, i32, i32, flag)
     signature(library, "llama_get_logits_ith", logits, pointer, i32)

@@ -48,8 +48,9 @@ def measure_curves(kernels: Kernels, shape: ContextShape) -> Curves:
         DecodeError: The kernels failed.
     """
     started_s = time.perf_counter()
-    beginning = [Row(0, 1, position, wants_logits=False) for position in range(_beginning(shape))]
-    kernels.decode(beginning)
+    beginning = [Row(0, 1, position, wants_logits=False) for position in range(_beginning(kernels, shape))]
+    if beginning:
+        kernels.decode(beginning)
     verify_s: dict[int, float] = {}
     most = min(shape.batch_rows, shape.kv_tokens - len(beginning))
     for count in [count for count in _ROWS if count <= most]:
@@ -66,8 +67,8 @@ def measure_curves(kernels: Kernels, shape: ContextShape) -> Curves:
     return Curves(verify_s=verify_s, batch_s=batch_s, cell_s=_cell_s(kernels, shape, verify_s[1]))
 
 
-def _beginning(shape: ContextShape) -> int:
-    return min(_BEGINNING_TOKENS, shape.kv_tokens // 2)
+def _beginning(kernels: Kernels, shape: ContextShape) -> int:
+    return min(_BEGINNING_TOKENS, shape.kv_tokens // 2) if kernels.facts.forgets_tails else 0
 
 
 def _fastest(kernels: Kernels, rows: Sequence[Row]) -> float:
@@ -84,7 +85,12 @@ def _fastest(kernels: Kernels, rows: Sequence[Row]) -> float:
 
 
 def _cell_s(kernels: Kernels, shape: ContextShape, empty_s: float) -> float:
-    """The slope between a lane that is nearly empty and one that is filled with copies of a short sequence."""
+    """The slope between a lane that is nearly empty and one that is filled with copies of a short sequence.
+
+    None where rows cannot be taken back: such a model attends to a state, not to cells.
+    """
+    if not kernels.facts.forgets_tails:
+        return 0.0
     length = min(_FILL_TOKENS, shape.batch_rows, shape.kv_tokens // 4)
     kernels.decode([Row(0, 1, position, wants_logits=False) for position in range(length)])
     saved = kernels.save(0)

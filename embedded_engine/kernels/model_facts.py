@@ -26,6 +26,7 @@ def read_facts(library: ctypes.CDLL, model: int) -> ModelFacts:
         bos_token=None if bos == _TOKEN_NONE else bos,
         eos_token=None if eos == _TOKEN_NONE else eos,
         adds_bos=bool(library.llama_vocab_get_add_bos(vocabulary)),
+        forgets_tails=not (library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model)),
     )
 
 

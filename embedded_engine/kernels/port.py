@@ -53,6 +53,8 @@ class ModelFacts:
         bos_token: Begins a text; None where the model has none.
         eos_token: Ends a text; None likewise.
         adds_bos: Whether the model expects `bos_token` before every prompt.
+        forgets_tails: Whether the end of a sequence can be removed. A recurrent model, or one that is partly so, holds
+            a state in the place of cells, and can only forget a whole sequence.
     """
 
     description: str
@@ -63,6 +65,7 @@ class ModelFacts:
     bos_token: int | None
     eos_token: int | None
     adds_bos: bool
+    forgets_tails: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

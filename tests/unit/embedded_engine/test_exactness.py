@@ -3,6 +3,7 @@
 Each feature of the sampling pipeline, at three temperatures, with drafters of every kind, the worst included.
 """
 
+import dataclasses
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,11 +16,12 @@ from msgspec.structs import replace
 from embedded_engine.engine import Engine
 from embedded_engine.kernels.port import Logits
 from embedded_engine.measured import Measured
-from embedded_engine.messages import Done, Generate, Text
+from embedded_engine.messages import Done, Generate, GrammarText, Text
 from embedded_engine.settings import EngineSettings
 from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.speculation.draft import Draft
 from embedded_engine.speculation.speculator import Speculator
+from embedded_engine.speculative import Speculative
 from tests.unit.embedded_engine.toy import Answers, ToyKernels, run
 
 END = 257
@@ -38,6 +40,8 @@ _FEATURES: dict[str, dict[str, Any]] = {
     "ends late": {"min_tokens": 9, "logit_bias": ((END, 9.0),)},
     "never ends": {"ignore_eos": True, "logit_bias": ((END, 9.0),)},
     "logprobs": {"logprobs": 3},
+    "logprobs up to a stop": {"logprobs": 1, "stop": ("b", "A")},
+    "grammar": {"grammar": GrammarText(kind="regex", text="(ab|ba|[x-z]{2}){4,9}")},
 }
 
 
@@ -129,12 +133,17 @@ _DRAFTERS: dict[str, Callable[[Draft], Sequence[int]]] = {
 @pytest.mark.parametrize("feature", _FEATURES)
 @pytest.mark.parametrize("temperature", _TEMPERATURES)
 def test_the_same_seed_gives_the_same_tokens_with_speculation_on_and_off(temperature: float, feature: str) -> None:
-    """Text, reason, counts and log-probabilities, and most tokens come from drafts in the end."""
+    """Text, reason, counts and log-probabilities."""
     requests = _requests(temperature=temperature, **_FEATURES[feature])
     speculator = Speculator(FREE, end_tokens=frozenset({END, 259}))
-    assert _outcome(_engine(None), requests) == _outcome(_engine(speculator), requests)
-    if feature != "stop":  # a text that is over at once has no drafts
+    expected = _outcome(_engine(None), requests)
+    assert expected == _outcome(_engine(speculator), requests)
+    if "stop" not in feature:  # a text that is over at once has no drafts
         assert sum(account.drafted for account in speculator.report().values()) > 0
+    if feature == "logprobs":
+        for _, done, logprobs in expected.values():
+            assert done.completion_tokens == len(logprobs)
+            assert all(-40 < entry.chosen.logprob < 0 for entry in logprobs)
 
 
 @pytest.mark.parametrize("drafter", _DRAFTERS)
@@ -167,6 +176,47 @@ def test_the_cells_of_rejected_drafts_are_dropped() -> None:
         for choice in engine._scheduler.placed:
             assert choice.slot is not None
             assert choice.tokens[: choice.computed] == list(kernels.tokens(choice.slot))
+
+
+def test_no_row_behind_a_wrong_draft_is_read() -> None:
+    """A row's logits are looked at once, in order, and none that belongs to a text that was not written."""
+    engine = _engine(Drafting(_DRAFTERS["always wrong"]))
+    kernels, read = engine._kernels, []
+    logits = kernels.logits
+    kernels.logits = lambda row: read.append(row) or logits(row)
+    run(engine, _requests(temperature=0.7)[0])
+    assert engine.drawn_tokens <= len(read) <= engine.drawn_tokens + 1
+
+
+def test_what_one_scope_was_told_speeds_up_no_other() -> None:
+    """The same question again: many fewer steps in its scope, as many as ever in another."""
+    steps = {}
+    engine = _engine(Speculator(FREE, end_tokens=frozenset({END, 259})))
+    for scope in ("a", "a", "b"):
+        before = engine.steps
+        run(engine, Generate(id=1, text="once upon", max_tokens=60, temperature=1.2, seed=3, scope=scope))
+        steps.setdefault(scope, []).append(engine.steps - before)
+    assert steps["a"][1] < steps["a"][0] / 2
+    assert steps["b"] == steps["a"][:1]
+
+
+def test_a_model_that_cannot_forget_a_tail_is_never_drafted_for() -> None:
+    """Recurrent models: plain decoding, strict or not, and no drafters told."""
+    kernels = Forgetful()
+    kernels.facts = dataclasses.replace(kernels.facts, forgets_tails=False)
+    kernels.remove = _whole_sequences_only(kernels.remove)
+    engine = Engine(EngineSettings(model_path="toy", context_tokens=200, slots=4, threads=1, step_tokens=48), kernels)
+    requests = _requests(temperature=0.7, speculative=Speculative(exactness="strict"))
+    assert _outcome(_engine(None), requests) == _outcome(engine, requests)
+    assert () == engine.ready.drafters
+
+
+def _whole_sequences_only(remove: Callable[..., None]) -> Callable[..., None]:
+    def checked(sequence: int, start: int = 0) -> None:
+        assert start == 0
+        remove(sequence)
+
+    return checked
 
 
 def test_speculation_that_knows_nothing_is_plain_decoding() -> None:
