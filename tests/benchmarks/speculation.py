@@ -205,7 +205,7 @@ def _of_drafting(engine: Engine, drafting: Drafting) -> dict[str, Any]:
         },
         "calibration_error": sum(gaps) / max(1, judged),
         "drafting_us_per_step": 1e6 * statistics.median(drafting.plan_s),
-        "step_us": 1e6 * engine.ready.self_test.decode_s_per_token,
+        "step_us": 1e6 * engine._costs.curve.of(1),
         "right_by_position": [s / d for s, d in zip(drafting.survived, drafting.drafted, strict=True) if d],
     }
 
