@@ -96,6 +96,7 @@ class Door:
             trace=new_trace(exchange.headers, self._sampling),
             session=session,
             deadline_s=deadline_s,
+            precedence=identity.precedence,
         )
         return Knock(arrival, identity, refusal)
 

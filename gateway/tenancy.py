@@ -9,9 +9,13 @@ from gateway.limits.limit import Limit
 from gateway.name_pattern import name_pattern
 from gateway.policy_file import PolicyFile
 from gateway.tenant_specs import LimitSpec, TenantSpec, read_zone
+from gateway.worth import Precedence
 
 OPEN_HOUSE = "default"
 """The tenant of everybody, where no keys are configured."""
+
+
+_STANDARD = Precedence()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +29,7 @@ class Identity:
     tenant: str
     key: str = ""
     team: str = ""
-    priority: str = "standard"
-    weight: float = 1.0
+    precedence: Precedence = _STANDARD
     routes: frozenset[str] | None = None
     models: tuple[str, ...] | None = None
     limits: tuple[Limit, ...] = ()
@@ -108,8 +111,7 @@ def _identities(policy: PolicyFile, tenant: str, spec: TenantSpec) -> Iterable[t
     common = {
         "tenant": tenant,
         "team": spec.team or "",
-        "priority": spec.priority,
-        "weight": spec.weight,
+        "precedence": Precedence(priority=spec.priority, weight=spec.weight),
         "routes": frozenset(spec.routes) if spec.routes is not None else None,
         "models": tuple(spec.models) if spec.models is not None else None,
     }

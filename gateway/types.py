@@ -2,9 +2,8 @@
 
 ``Arrival -> ChatRequest -> Forecast -> Context -> Candidate* -> Decision -> Call -> Attempt* -> LedgerEntry``
 
-Every value is frozen and keyword-only; each is built from the ones before it and none is changed afterwards. Of other
-libraries only msgspec is used, whose structs are made in a tenth of a frozen dataclass' time (a request makes two
-dozen; none is part of a circle, so the collector skips them). ``Price`` alone, for policy files, is a dataclass.
+Every value is frozen and keyword-only, built from the ones before it and never changed. msgspec's structs are made in a
+tenth of a dataclass' time; none is part of a circle, so the collector skips them. ``Price``, for YAML, is a dataclass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from msgspec import Struct
 
 from gateway.conversation import Message, Prompt, Sampling
 from gateway.forecast import Forecast
-from gateway.worth import Deadline, Worth
+from gateway.worth import Deadline, Precedence, Worth
 
 MILLION = Decimal(1_000_000)
 
@@ -75,6 +74,7 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     trace: TraceContext
     session: str = ""
     deadline_s: float | None = None
+    precedence: Precedence = Precedence()
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):

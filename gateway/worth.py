@@ -1,4 +1,4 @@
-"""What a route says that time and success are worth, and by when an answer is of use."""
+"""What a route says that time and success are worth, by when an answer is of use, and who goes before whom."""
 
 from msgspec import Struct
 
@@ -15,3 +15,13 @@ class Deadline(Struct, frozen=True, kw_only=True):
 
     first_token_s: float | None = None
     total_s: float | None = None
+
+
+class Precedence(Struct, frozen=True, kw_only=True):
+    """Who goes before whom where not all can be served: the tenant's class, and its share beside others of that class.
+
+    ``priority`` is ``interactive``, ``standard`` or ``batch``.
+    """
+
+    priority: str = "standard"
+    weight: float = 1.0

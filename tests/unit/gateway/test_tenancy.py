@@ -40,7 +40,13 @@ tenants:
     theirs = ["tenant:acme/requests/minute", "tenant:acme/tokens/day", "team:research/usd/month"]
     assert theirs == [limit.name for limit in plain.limits]
     assert ["key:acme/ci/concurrent/now", *theirs] == [limit.name for limit in ci.limits]
-    assert ("acme", "ci", "research", "interactive", 2.0) == (ci.tenant, ci.key, ci.team, ci.priority, ci.weight)
+    assert ("acme", "ci", "research", "interactive", 2.0) == (
+        ci.tenant,
+        ci.key,
+        ci.team,
+        ci.precedence.priority,
+        ci.precedence.weight,
+    )
     assert datetime.fromisoformat("2027-01-01T00:00:00+09:00").timestamp() == ci.expires_unix_s
     assert (Measure.USD, NANO // 10, "Asia/Tokyo") == (
         plain.limits[2].measure,
