@@ -35,15 +35,14 @@ class PrefillSpeed:
             nobody is left alone for being unknown.
     """
 
-    __slots__ = ("_members", "_pool", "_read_tokens", "_seconds", "slowness_s")
+    __slots__ = ("_guess_tokens", "_members", "_pool", "_read_tokens", "_seconds", "slowness_s")
 
     def __init__(self, pool: "PrefillSpeed | None" = None) -> None:
         self.slowness_s: float = pool.slowness_s if pool is not None else 1 / _FIRST_PREFILL_TOKENS_PER_S
         self._members: list[PrefillSpeed] = []
         self._pool = pool
-        # A pool begins with its first guess, which fades; the weight of a pool's speed with its members stays.
-        self._read_tokens = _PRIOR_TOKENS if pool is None else 0.0
-        self._seconds = self._read_tokens * self.slowness_s
+        self._read_tokens = self._seconds = 0.0
+        self._guess_tokens = _PRIOR_TOKENS
         if pool is not None:
             pool._members.append(self)  # noqa: SLF001  # its own kind
 
@@ -60,7 +59,10 @@ class PrefillSpeed:
         if self._pool is not None:
             self._pool.learn(fresh_tokens, warm_tokens, seconds)
             return
-        self.slowness_s = self._seconds / self._read_tokens
+        # The first guess is soon forgotten; what a member holds of its pool stays.
+        self._guess_tokens /= 2
+        guess_s = self._guess_tokens / _FIRST_PREFILL_TOKENS_PER_S
+        self.slowness_s = (self._seconds + guess_s) / (self._read_tokens + self._guess_tokens)
         for member in self._members:
             member._settle(self.slowness_s)  # noqa: SLF001  # its own kind
 
@@ -135,8 +137,6 @@ class DecodeSpeed:
         self._seen = _Line()
         if pool is not None:
             pool._members.append(self)  # noqa: SLF001  # its own kind
-        else:
-            self._guess(self._seen, self.base_s, self.slope_s)
 
     def seconds_per_token(self, sequences: float, kv_tokens: float) -> float:
         """What each of ``sequences`` sees between two of its tokens, while they hold ``kv_tokens``."""
@@ -149,7 +149,10 @@ class DecodeSpeed:
         if self._pool is not None:
             self._pool.learn(sequences, kv_tokens, seconds_per_token)
             return
-        self.base_s, self.slope_s, _, _ = self._seen.fit()
+        # Of the first guess only the shape of the line stays, at the height of what was seen.
+        mean_load, mean_step_s = self._seen.x / self._seen.weight, self._seen.y / self._seen.weight
+        slope_s = mean_step_s * _PRIOR_SLOPE / (1 + _PRIOR_SLOPE * (mean_load - 1))
+        self.base_s, self.slope_s, _, _ = self._through(mean_step_s - slope_s * mean_load, slope_s)
         for member in self._members:
             member._settle(self.base_s, self.slope_s)  # noqa: SLF001  # its own kind
 
@@ -162,16 +165,16 @@ class DecodeSpeed:
         self.base_s, self.slope_s = base_s, slope_s
         if not self._seen.weight:
             return
-        line = copy(self._seen)
-        self._guess(line, base_s, slope_s)
-        own_base_s, own_slope_s, mean_load, mean_step_s = line.fit()
+        own_base_s, own_slope_s, mean_load, mean_step_s = self._through(base_s, slope_s)
         if not _alike(mean_step_s, base_s + slope_s * mean_load):
             self.base_s, self.slope_s = own_base_s, own_slope_s
 
-    def _guess(self, line: _Line, base_s: float, slope_s: float) -> None:
-        """As if a few answers had been seen at this speed, half of them alone and half in a crowd."""
+    def _through(self, base_s: float, slope_s: float) -> tuple[float, float, float, float]:
+        """The line through all that was seen and a few answers on this line, half of them alone, half in a crowd."""
+        line = copy(self._seen)
         for load in (1.0, _CROWD):
             line.add(load, base_s + slope_s * load, weight=_PRIOR_ANSWERS / 2)
+        return line.fit()
 
 
 def _alike(own: float, others: float) -> bool:
