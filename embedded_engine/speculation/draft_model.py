@@ -23,7 +23,7 @@ from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["DRAFT_MODEL", "NO_BLOCK", "Block", "BlockDrafter", "DraftModel", "same_vocabulary", "walk_block"]
 
-DRAFT_MODEL = "draft_model"
+DRAFT_MODEL = "model"
 
 _FIRST_ACCEPTANCE, _ACCEPTANCE_RATE = 0.7, 0.1
 

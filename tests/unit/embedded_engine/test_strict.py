@@ -147,8 +147,8 @@ def test_a_draft_model_saves_steps_and_changes_no_greedy_answer(with_draft_model
     expected, answers = run(plain, *requests), run(engine, *requests)
     assert _texts(expected) == _texts(answers)
     drafts = [draft for done in answers.done.values() for draft in done.measured.drafts]
-    assert {"draft_model"} <= {draft.source for draft in drafts}
-    assert 0 < sum(draft.accepted for draft in drafts if draft.source == "draft_model")
+    assert {"model"} <= {draft.source for draft in drafts}
+    assert 0 < sum(draft.accepted for draft in drafts if draft.source == "model")
     model = engine._drafting._draft_model
     assert 0 == model.failures
     assert [0, 1] == sorted(model._free)
@@ -159,7 +159,7 @@ def test_it_is_left_out_where_it_cannot_be_exact_or_is_not_wanted(with_draft_mod
     engine = with_draft_model(_Dull())
     for speculative in (STRICT, Speculative(enabled=False)):
         answers = run(engine, *_requests(0.9, speculative=speculative))
-        assert "draft_model" not in {draft.source for done in answers.done.values() for draft in done.measured.drafts}
+        assert "model" not in {draft.source for done in answers.done.values() for draft in done.measured.drafts}
 
 
 def test_a_draft_model_that_does_not_load_or_fit_is_done_without(
