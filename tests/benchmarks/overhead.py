@@ -164,15 +164,19 @@ def _summary(rounds: Sequence[Round], taken: Mapping[str, Sequence[Round]]) -> d
     return summary | {"rss_mib": max(one.rss_mib for one in rounds)}
 
 
-def run(folder: Path, scenarios: Mapping[str, Scenario], names: Sequence[str], rounds: int) -> dict[str, Any]:
-    """The whole report; ``names`` are the peers."""
-    report: dict[str, Any] = {"rounds": rounds, "absent": {}, "servers": {}, "scenarios": {}}
+def run(
+    folder: Path, scenarios: Mapping[str, Scenario], names: Sequence[str], rounds: int, classify: str
+) -> dict[str, Any]:
+    """The whole report; ``names`` are the peers, ``classify`` is how ours forecasts."""
+    report: dict[str, Any] = {"rounds": rounds, "classify": classify, "absent": {}, "servers": {}, "scenarios": {}}
     with ExitStack() as stack:
         endpoint, spans = stack.enter_context(collect_spans())
         upstream = stack.enter_context(run_upstream())
         tracing = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, **SAMPLING}
         starts = figure(start_ups(folder, upstream, tracing, START_UPS if rounds > 1 else 1))
-        headrace = stack.enter_context(run_headrace(_new(folder / "headrace"), upstream.port, environment=tracing))
+        headrace = stack.enter_context(
+            run_headrace(_new(folder / "headrace"), upstream.port, classify=classify, environment=tracing)
+        )
         servers = [headrace]
         for peer in (one for one in PEERS if one.name in names):
             try:
@@ -233,6 +237,7 @@ def main() -> int:
     parser.add_argument("--scenarios", default="", help=f"some of {','.join(SCENARIOS)}")
     parser.add_argument("--peers", nargs="*", default=["nginx"], help=f"all, or some of {', '.join(known)}")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--classify", default="learned_length", help="how ours forecasts; by_length is the cheapest")
     parser.add_argument("--quick", action="store_true", help="a smoke run of a few seconds")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args()
@@ -242,7 +247,7 @@ def main() -> int:
         parser.error(f"there is no {unknown[0]}")
     scenarios = {key: replace(SCENARIOS[key], seconds=0.3) if options.quick else SCENARIOS[key] for key in keys}
     with tempfile.TemporaryDirectory() as folder:
-        report = run(Path(folder), scenarios, names, 1 if options.quick else options.rounds)
+        report = run(Path(folder), scenarios, names, 1 if options.quick else options.rounds, options.classify)
     text = json.dumps(report, indent=1, default=asdict)
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(text)

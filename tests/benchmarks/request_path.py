@@ -59,7 +59,10 @@ class Script:
 
     def request(self) -> bytes:
         """A request as a client library writes it."""
-        message = {"role": "user", "content": "word " * (self.prompt_bytes // 5)}
+        message = {
+            "role": "user",
+            "content": (_SENTENCE * (self.prompt_bytes // len(_SENTENCE) + 1))[: self.prompt_bytes],
+        }
         fields: dict[str, Any] = {"model": "mock-model", "messages": [message]}
         if self.stream:
             fields["stream"] = True
@@ -93,6 +96,7 @@ class Script:
         return not self.stream or data.endswith(b"0\r\n\r\n")
 
 
+_SENTENCE = "The quick brown fox asks the language model for a short and honest answer, please. "
 _USAGE_COUNTS = {"prompt_tokens": 256, "completion_tokens": 16, "total_tokens": 272}
 _ENVELOPE = {
     "id": "chatcmpl-0123456789",

@@ -32,6 +32,7 @@ routes:
   default:
     models: ["*"]
     targets: [upstream]
+    classify: {classify}
     admit: {{use: fixed_concurrency, limit: {limit}, queue: {queue}, wait_s: 60}}
 tenants:
   benchmark: {{keys_sha256: [{key_sha256}]}}
@@ -71,7 +72,9 @@ def ask(server: Server) -> None:
         raise OSError(f"it answered {response.status}: {text!r}")
 
 
-def policy_text(upstream_port: int, *, limit: int, queue: int, transport: str = "own") -> str:
+def policy_text(
+    upstream_port: int, *, limit: int, queue: int, transport: str = "own", classify: str = "learned_length"
+) -> str:
     """The policy file of the benchmarks; ``limit`` and ``queue`` are those of the route's admission."""
     key_sha256 = hashlib.sha256(API_KEY.encode()).hexdigest()
     return _POLICY.format(
@@ -80,6 +83,7 @@ def policy_text(upstream_port: int, *, limit: int, queue: int, transport: str = 
         limit=limit,
         queue=queue,
         transport=transport,
+        classify=classify,
         key_sha256=key_sha256,
     )
 
@@ -92,17 +96,18 @@ def run_headrace(
     limit: int = 1024,
     queue: int = 1024,
     transport: str = "own",
+    classify: str = "learned_length",
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Runs ``headrace serve`` from this working tree; its policy, ledger and log are files in ``folder``.
 
-    ``limit`` and ``queue`` are those of the route's admission, ``transport`` is the backend's.
+    ``limit`` and ``queue`` are of the route's admission, ``classify`` is its forecast, ``transport`` the backend's.
 
     Raises:
         RuntimeError: it did not start, or did not stop with exit code 0.
     """
     policy, port = folder / "policy.yaml", free_port()
-    policy.write_text(policy_text(upstream_port, limit=limit, queue=queue, transport=transport))
+    policy.write_text(policy_text(upstream_port, limit=limit, queue=queue, transport=transport, classify=classify))
     ours = {"HEADRACE_STATE_DIR": str(folder / "state"), **(environment or {})}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HEADRACE_"))}
     command = [sys.executable, "-m", "gateway", "serve", str(policy), "--port", str(port)]
