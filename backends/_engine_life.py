@@ -68,6 +68,12 @@ class EngineLife:
         return None if self.engine.alive else _RESTARTING
 
     @property
+    def in_flight(self) -> int | None:
+        """What the engine has under way, whoever sent it; None where it has not said."""
+        facts = self.engine.facts if self.engine is not None else None
+        return facts.queued + facts.running if facts is not None else None
+
+    @property
     def back_in_s(self) -> float | None:
         """When the engine is expected to be ready: so long as the last start took; as late again as it is late."""
         if self.world is None or self._due_s is None:

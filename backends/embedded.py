@@ -24,12 +24,14 @@ from embedded_engine.messages import Ready
 from embedded_engine.models import hub_id
 from embedded_engine.settings import EngineSettings
 from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
-from gateway.facts import BackendFacts, ModelFacts, Needs
+from gateway.facts import BackendFacts, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.types import MILLION, Call, Finish, Operation, Price
 
 _SECONDS_PER_HOUR = 3600
 _LEAST_STALLED_AFTER_S = 1.0
+_PROMPT_CACHE = PromptCache(at_first_token=True)
+"""Prompts are remembered as soon as they are read, to the token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,7 @@ class Embedded:
     stalled_after_s: float = 60.0
     start_timeout_s: float = 300.0
     _life: EngineLife = field(init=False, repr=False, compare=False, default_factory=EngineLife)
+    _told: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._settings()
@@ -147,7 +150,15 @@ class Embedded:
 
     def facts(self) -> BackendFacts:
         """See ``Backend.facts``: the model and its speeds are the engine's own measurements, once it is ready."""
-        ready = self._life.ready
+        life = self._life
+        known = (life.ready, life.down, life.back_in_s, life.in_flight)
+        if self._told.get("known") != known:  # the same object as long as nothing changes: the fleet builds on it
+            self._told.update(known=known, facts=self._new_facts())
+        facts: BackendFacts = self._told["facts"]
+        return facts
+
+    def _new_facts(self) -> BackendFacts:
+        life, ready = self._life, self._life.ready
         model = ModelFacts(
             context_tokens=ready.context_tokens if ready else self.context_tokens or None,
             capabilities=CAPABILITIES,
@@ -159,11 +170,13 @@ class Embedded:
             models={self._served: model},
             operations=frozenset(Operation) if chats else frozenset(Operation) - {Operation.CHAT},
             concurrency=self.slots,
-            down=self._life.down,
-            back_in_s=self._life.back_in_s,
+            down=life.down,
+            back_in_s=life.back_in_s,
             prefill_tokens_per_s=ready.self_test.prefill_tokens_per_s if ready else None,
             seconds_per_token=ready.self_test.decode_s_per_token if ready else None,
             keeps_prefixes=ready is not None and ready.keeps_prefixes,
+            prompt_cache=_PROMPT_CACHE,
+            in_flight=life.in_flight,
         )
 
     def condition(self) -> Mapping[str, Any]:

@@ -54,8 +54,9 @@ class BackendFacts:
     ``back_in_s`` is when one that is down expects to be well again, where it knows: clients are told to wait so long.
     ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
     learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts,
-    ``prompt_cache`` by which rules, where it has any of its own. ``unlisted`` is what holds for a model that ``models``
-    does not have.
+    ``prompt_cache`` by which rules, where it has any of its own. ``in_flight`` is what it has under way, whoever sent
+    it, where it tells: of an engine that several processes share each sees only its own requests. ``unlisted`` is what
+    holds for a model that ``models`` does not have.
     """
 
     models: Mapping[str, ModelFacts]
@@ -67,6 +68,7 @@ class BackendFacts:
     seconds_per_token: float | None = None
     keeps_prefixes: bool = True
     prompt_cache: PromptCache | None = None
+    in_flight: int | None = None
     unlisted: ModelFacts = field(default_factory=ModelFacts)
 
 

@@ -1,6 +1,6 @@
 """A lane: one target of a route, with its backend's facts and all that is known of it; and the candidate it makes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -14,12 +14,13 @@ from gateway.types import Candidate
 
 
 class Look(NamedTuple):
-    """What is the same for all candidates of a snapshot: the moment, and how long after the request's arrival it is."""
+    """What is the same for all candidates of a snapshot: the moment, seconds after the arrival, and who rests."""
 
     prompt_tokens: int
     now_s: float
     elapsed_s: float
     cooling: Cooling
+    resting: Callable[[str], tuple[str, float] | None]
 
 
 class Lane:
@@ -56,7 +57,9 @@ class Lane:
         if tokens_per_s is None:
             behind = 1 + (warm_tokens + cold_tokens / 2) / ATTENTION_TOKENS
             tokens_per_s = 1 / (work.prefill.slowness_s * behind)
-        step_s = work.decoding.seconds_per_token(work.in_flight + 1, work.kv_tokens + prompt_tokens)
+        of_others = max((facts.in_flight or 0) - in_flight, 0)  # those of other processes that share the engine
+        in_flight += of_others
+        step_s = work.decoding.seconds_per_token(work.in_flight + of_others + 1, work.kv_tokens + prompt_tokens)
         if facts.seconds_per_token is not None:
             step_s *= facts.seconds_per_token / work.decoding.seconds_per_token(1, prompt_tokens)
         wait_s = work.queued_s(look.now_s) if work.in_flight else 0.0
@@ -79,15 +82,19 @@ class Lane:
             first_token_p50_s=look.elapsed_s + first_token_s * work.stretch.p50,
             first_token_p90_s=look.elapsed_s + first_token_s * work.stretch.p90,
         )
-        down = self._down(look.cooling)
+        resting = look.resting(self.cooling_key)
+        if resting is None and facts.down is None and not self.draining and not standing.probing:
+            return candidate
+        down = self._down(look, resting)
         return candidate if down is None else replace(candidate, down=down[0], retry_in_s=down[1])
 
-    def _down(self, cooling: Cooling) -> tuple[str, float | None] | None:
+    def _down(self, look: Look, resting: tuple[str, float] | None) -> tuple[str, float | None] | None:
+        """Why nothing should go there now, and when to come back."""
         if self.facts.down is not None:
             return self.facts.down, self.facts.back_in_s
         if self.draining:
             return "draining", None
-        return cooling.down(self.cooling_key, self.standing)
+        return resting or look.cooling.probed(self.standing)
 
 
 def _idle(backend: str, model: str, facts: BackendFacts) -> Candidate:

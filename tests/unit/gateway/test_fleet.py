@@ -191,3 +191,17 @@ def test_a_backend_that_says_it_is_down_is_down(scene: Any) -> None:
     assert ("starting", None) == (scene.look()["a"].down, scene.look()["a"].retry_in_s)
     vars(backend)["_facts"] = replace(backend.facts(), back_in_s=1.5)
     assert ("starting", 1.5) == (scene.look()["a"].down, scene.look()["a"].retry_in_s)
+
+
+def test_what_others_have_under_way_on_a_shared_engine_counts(make_scene: Any, clock: Any, monkeypatch: Any) -> None:
+    """It tells how much it does for everybody; our own requests are not counted twice."""
+    scene = make_scene(clock)
+    idle = scene.look()["b"]
+    backend = scene.world.backends["b"]
+    busy = replace(backend.facts(), in_flight=5)
+    monkeypatch.setattr(type(backend), "facts", lambda _: busy)
+    seen = scene.look()["b"]
+    assert 5 == seen.in_flight
+    assert seen.seconds_per_token > idle.seconds_per_token
+    scene.fly("b")
+    assert 5 == scene.look()["b"].in_flight
