@@ -26,14 +26,20 @@ def _follow(drafter: Drafter, output: Sequence[int]) -> int:
     return hits
 
 
+def _repetition(text: list[int]) -> Repetition:
+    drafter = Repetition(text[:-1])
+    drafter.take(text[-1])
+    return drafter
+
+
 def test_repetition_goes_on_as_it_did_the_last_time() -> None:
     """The place that is most like the end of the text, and of several the latest."""
-    assert [4, 5, 6] == _next(Repetition([1, 2, 3, 9, 2, 3, 4, 5, 6, 2, 3]), 3)
+    assert [4, 5, 6] == _next(_repetition([1, 2, 3, 9, 2, 3, 4, 5, 6, 2, 3]), 3)
 
 
 def test_repetition_goes_round_in_circles_where_the_text_does() -> None:
     """The end of what is known is not the end of the draft."""
-    proposal = Repetition([1, 2, 3, 1, 2, 3]).propose()
+    proposal = _repetition([1, 2, 3, 1, 2, 3]).propose()
     assert proposal is not None
     assert [1, 2, 3, 1, 2, 3, 1] == list(proposal.tokens[:7])
     assert MOST_TOKENS == len(proposal.tokens) == len(proposal.shares)
@@ -41,7 +47,7 @@ def test_repetition_goes_round_in_circles_where_the_text_does() -> None:
 
 def test_repetition_knows_nothing_of_new_tokens() -> None:
     """Nor of an empty prompt."""
-    assert [] == _next(Repetition([1, 2, 3]))
+    assert [] == _next(_repetition([1, 2, 3]))
     assert [] == _next(Repetition([]))
 
 
@@ -51,8 +57,19 @@ def test_repetition_forgets_the_older_half_and_lives_on() -> None:
     for token in range(1000):
         drafter.take(token)
         assert len(drafter._index.tokens) <= 64
+        assert not drafter._waiting
     drafter.take(990)
     assert [991, 992] == _next(drafter, 2)
+
+
+def test_a_long_prompt_is_indexed_over_several_steps() -> None:
+    """It is silent until it has read all of it, and then knows all of it."""
+    drafter = Repetition(list(range(2500)))
+    drafter.take(100)
+    assert [] == _next(drafter)
+    drafter.take(101)
+    drafter.take(102)
+    assert [103, 104] == _next(drafter, 2)
 
 
 def test_a_prediction_that_comes_true_is_proposed_to_its_end() -> None:
