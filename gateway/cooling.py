@@ -1,5 +1,7 @@
 """When a backend rests after failures, for how long, and how it is tried again: by one attempt at a time."""
 
+from collections.abc import Callable
+
 from gateway.errors import HeadraceError
 from gateway.ports import Shared
 from gateway.standing import Standing
@@ -20,12 +22,16 @@ class Cooling:
         """Why the model rests there and for how many seconds more, or ``None``."""
         return self._shared.get(cooling_key(backend, model))
 
-    def down(self, key: str, standing: Standing) -> tuple[str, float] | None:
-        """Why nothing should go there now and when to come back: it rests, or another attempt is trying it already."""
-        resting = self._shared.get(key)
-        if resting is None and standing.probing and standing.failures_in_a_row > _TOLERATED_FAILURES:
-            return ("being tried after failures", _TRIAL_WAIT_S)
-        return resting
+    @property
+    def resting(self) -> Callable[[str], tuple[str, float] | None]:
+        """Why what has this ``cooling_key`` rests, and for how many seconds more."""
+        return self._shared.get
+
+    def probed(self, standing: Standing) -> tuple[str, float] | None:
+        """Whether an attempt is finding out already if the backend is well again, and when to come back then."""
+        if standing.probing and standing.failures_in_a_row > _TOLERATED_FAILURES:
+            return "being tried after failures", _TRIAL_WAIT_S
+        return None
 
     def probes(self, standing: Standing) -> bool:
         """Whether an attempt that is sent there now is the one that tries it after failures."""

@@ -122,7 +122,9 @@ class Fleet:
             for lane, depth in zip(lanes, depths, strict=True)
         ]
         second, warmest = _two_warmest(warm)
-        look = Look(prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns)
+        look = Look(
+            prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns, self.cooldowns.resting
+        )
         ours, theirs = self.in_flight, self._peers.in_flight
         return tuple(
             [
