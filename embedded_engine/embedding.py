@@ -74,35 +74,36 @@ class Embedder:
         self._queue = deque(reading for reading in self._queue if reading.request.id != number)
 
     def step(self, most_tokens: int) -> list[Embedded | Failed]:
-        """Read up to `most_tokens` of one text, and say what came of it."""
-        if not self._queue:
+        """Read up to `most_tokens`, of one text or of several, and say what came of it."""
+        events: list[Embedded | Failed] = []
+        while most_tokens > 0 and self._queue:
+            reading = self._queue[0]
+            text, start = reading.request.texts[reading.texts_done], reading.tokens_done
+            tokens = text[start : start + most_tokens]
+            most_tokens -= len(tokens)
+            try:
+                events += self._read(reading, tokens)
+            except DecodeError as error:
+                events.append(self._fail(reading, DecodeFailed(str(error))))
+            except BadNumerics as error:
+                events.append(self._fail(reading, error))
+        return events
+
+    def _read(self, reading: _Reading, tokens: tuple[int, ...]) -> list[Embedded]:
+        """Read the next tokens; with the last of a text comes its vector, and it is another request's turn."""
+        states = self._kernels.hidden_states(tokens, reading.tokens_done)
+        total: NDArray[np.float64] = np.add.reduce(states, axis=0, dtype=np.float64)
+        reading.total = reading.total + total if reading.tokens_done else total
+        reading.tokens_done += len(tokens)
+        if reading.tokens_done < len(reading.request.texts[reading.texts_done]):
             return []
-        reading = self._queue[0]
-        try:
-            vector = self._read(reading, most_tokens)
-        except DecodeError as error:
-            return [self._fail(reading, DecodeFailed(str(error)))]
-        except BadNumerics as error:
-            return [self._fail(reading, error)]
-        if vector is None:
-            return []
-        reading.texts_done += 1
+        vector = _unit(reading.total).astype("<f4").tobytes()
+        event = Embedded(id=reading.request.id, text=reading.texts_done, vector=vector)
+        reading.texts_done, reading.tokens_done = reading.texts_done + 1, 0
         self._queue.popleft()
         if reading.texts_done < len(reading.request.texts):
             self._queue.append(reading)
-        return [Embedded(id=reading.request.id, text=reading.texts_done - 1, vector=vector)]
-
-    def _read(self, reading: _Reading, most_tokens: int) -> bytes | None:
-        """The vector of the text at which the reading is, once it is read whole."""
-        text, start = reading.request.texts[reading.texts_done], reading.tokens_done
-        states = self._kernels.hidden_states(text[start : start + most_tokens], start)
-        total: NDArray[np.float64] = np.add.reduce(states, axis=0, dtype=np.float64)
-        reading.total = reading.total + total if start else total
-        reading.tokens_done = start + len(states)
-        if reading.tokens_done < len(text):
-            return None
-        reading.tokens_done = 0
-        return _unit(reading.total).astype("<f4").tobytes()
+        return [event]
 
     def _fail(self, reading: _Reading, error: RequestError) -> Failed:
         self._queue.popleft()

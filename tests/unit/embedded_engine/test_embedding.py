@@ -52,12 +52,16 @@ def test_a_vector_is_the_mean_at_length_one_however_the_text_is_cut(most_tokens:
         assert np.allclose(np.array(mean) / np.linalg.norm(mean), _vector(event), atol=1e-6)
 
 
-def test_a_step_reads_no_more_than_it_may() -> None:
-    """So many tokens, of one text."""
+def test_a_step_reads_as_much_as_it_may_and_no_more() -> None:
+    """So many tokens, of one text or of several."""
     embedder, states = _embedder()
-    embedder.submit(PreparedEmbedding(id=1, texts=((1,) * 7, (2,))))
-    _run(embedder, 3)
-    assert [(0, 3), (3, 3), (6, 1), (0, 1)] == states.calls
+    embedder.submit(PreparedEmbedding(id=1, texts=((1,) * 7, (2,), (3,) * 4)))
+    read = []
+    while embedder.busy:
+        states.calls.clear()
+        embedder.step(3)
+        read.append(list(states.calls))
+    assert [[(0, 3)], [(3, 3)], [(6, 1), (0, 1), (0, 1)], [(1, 3)]] == read
 
 
 def test_requests_take_turns_text_by_text() -> None:
