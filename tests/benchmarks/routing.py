@@ -159,8 +159,11 @@ def _paths(folder: Path | None, *, fetch: bool) -> dict[str, Path]:
 
 def _fetched(name: str, target: Path) -> Path:
     print(f"getting {SOURCE}/{name}", file=sys.stderr)
-    with urlopen(f"{SOURCE}/{name}", timeout=60) as answer:  # noqa: S310  # a constant https address
-        (target / name).write_bytes(answer.read())
+    try:
+        with urlopen(f"{SOURCE}/{name}", timeout=60) as answer:  # noqa: S310  # a constant https address
+            (target / name).write_bytes(answer.read())
+    except OSError as error:
+        raise SystemExit(f"{SOURCE}/{name} cannot be fetched: {error}. Give a folder that has it.") from error
     return target / name
 
 

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,19 @@ def test_a_policy_that_sends_a_request_nowhere_stops_the_replay(chats: Callable[
 def test_any_forecast_can_be_asked_for(chats: Callable[..., Path], replayed: Play, prediction: Any) -> None:
     """The true length only when it is asked for."""
     assert 40 == sum(window.ttft_s.count for window in replayed(chats(40), prediction=prediction).tally.windows)
+
+
+def test_memory_does_not_grow_with_the_trace(trace_file: Callable[..., Path], stage: Callable[..., Stage]) -> None:
+    """Four times as many requests of the same kind take no more of it: rows and results are not kept."""
+    peaks_bytes = []
+    for rows in (400, 1600):
+        path = trace_file(
+            {"timestamp": n * 100, "input_length": 900, "output_length": 20, "hash_ids": [n % 20, 100 + n % 20]}
+            for n in range(rows)
+        )
+        replay = Replay(stage(replicas=2), Conditions(prediction="median"))
+        tracemalloc.start()
+        replay.run(read_trace(path, TraceOptions()))
+        peaks_bytes.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks_bytes[1] < 1.3 * peaks_bytes[0]
