@@ -1,44 +1,44 @@
-"""What was learned, as records of bytes to keep over a restart: one for each tenant, and one for all models.
+"""What was learned, as records of bytes to keep over a restart: one for each model of a tenant, and one for all.
 
 They hold hashes of words with their weights, and residuals; no text, and no way back to one.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from sys import byteorder
 
 import msgspec
 from msgspec import Struct
 
 from policies.classify._feature_weights import FeatureWeights, WeightsState
-from policies.classify._lengths import MODELS_PER_TENANT, Lengths, TenantLengths
+from policies.classify._lengths import Lengths
 from policies.classify._model_lengths import ModelLengths, Shift
 from policies.classify._residuals import Spread
 
 _RELEASE = 1
+_MACHINE = f"{sys.byteorder} {sys.hash_info.width} {sys.version_info[0]}.{sys.version_info[1]}"
 _MOST_LEVEL = 20.0
 
 
-class ModelRecord(Struct, frozen=True):
-    """One model's answers to a tenant: residuals in the order of time, each with whether it was cut short."""
+class ModelRecord(Struct, frozen=True, tag="model"):
+    """What one model's answers to one tenant have taught.
 
+    ``machine`` has the order of bytes and Python's way to hash numbers, by which the features are named. Residuals
+    stand in the order of time, each with whether it was cut short.
+    """
+
+    release: int
+    machine: str
+    tenant: str
+    model: str
+    weights: WeightsState
     residuals: list[tuple[float, bool]]
     shift: Shift
     start: Spread
     bytes_per_token: float | None
 
 
-class TenantRecord(Struct, frozen=True, tag="tenant"):
-    """All that was learned from one tenant."""
-
-    release: int
-    byte_order: str
-    tenant: str
-    weights: WeightsState
-    models: Mapping[str, ModelRecord]
-
-
-class PoolRecord(Struct, frozen=True, tag="models"):
+class PoolRecord(Struct, frozen=True, tag="pool"):
     """How models answer, whoever asks."""
 
     release: int
@@ -51,36 +51,43 @@ def read_record(lengths: Lengths, record: bytes) -> None:
     Raises:
         ValueError: it is none, or one of another release or machine.
     """
-    found = msgspec.msgpack.decode(record, type=TenantRecord | PoolRecord)
+    found = msgspec.msgpack.decode(record, type=ModelRecord | PoolRecord)
     if found.release != _RELEASE:
         raise ValueError("a record of another release")
     if isinstance(found, PoolRecord):
         lengths.pools.update({model: _sane(shift) for model, shift in found.models.items()})
         return
-    if found.byte_order != byteorder:
-        raise ValueError("a record of another machine")
-    tenant = TenantLengths()
-    tenant.weights = FeatureWeights.from_state(found.weights)
-    for name, model in list(found.models.items())[-MODELS_PER_TENANT:]:
-        tenant.models[name] = restored = _model(model)
-        tenant.overall = restored.spread()
-    lengths.tenants[found.tenant] = tenant
+    if found.machine != _MACHINE:
+        raise ValueError("a record of another kind of machine")
+    lengths.put(found.tenant, found.model, _model(found))
 
 
 def records(lengths: Lengths) -> Iterator[tuple[str, bytes]]:
-    """Each record with a name, one at a time; the tenant that was seen last comes last."""
+    """Each record with a name, made when it is asked for; the one that was seen last comes last."""
     encoder = msgspec.msgpack.Encoder()
-    yield "models", encoder.encode(PoolRecord(_RELEASE, dict(lengths.pools)))
-    for name, tenant in list(lengths.tenants.items()):
-        models = {
-            model: ModelRecord(known.residuals.values(), known.shift, known.start, known.bytes_per_token)
-            for model, known in tenant.models.items()
-        }
-        yield f"tenant {name}", encoder.encode(TenantRecord(_RELEASE, byteorder, name, tenant.weights.state(), models))
+    yield "pool", encoder.encode(PoolRecord(_RELEASE, dict(lengths.pools)))
+    kept = [(tenant, model, known) for tenant, models in lengths.tenants.items() for model, known in models.items()]
+    for tenant, model, known in kept:
+        yield f"{tenant}\0{model}", encoder.encode(_record(tenant, model, known))
+
+
+def _record(tenant: str, model: str, known: ModelLengths) -> ModelRecord:
+    return ModelRecord(
+        release=_RELEASE,
+        machine=_MACHINE,
+        tenant=tenant,
+        model=model,
+        weights=known.weights.state(),
+        residuals=known.residuals.values(),
+        shift=known.shift,
+        start=known.start,
+        bytes_per_token=known.bytes_per_token,
+    )
 
 
 def _model(record: ModelRecord) -> ModelLengths:
     known = ModelLengths(record.start)
+    known.weights = FeatureWeights.from_state(record.weights)
     known.shift, known.bytes_per_token = _sane(record.shift), record.bytes_per_token
     for residual, cut_short in record.residuals:
         if not abs(residual) < _MOST_LEVEL:

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from gateway.types import ChatRequest
 from policies.classify._answer_seen import AnswerSeen
-from policies.classify._feature_weights import FeatureWeights
 from policies.classify._features import drift_features, features
 from policies.classify._length_prior import LengthPrior, to_level
 from policies.classify._model_lengths import ModelLengths, Shift
@@ -57,23 +56,17 @@ class Drift(Struct):
         self.total += self.last
 
 
-class TenantLengths:
-    """All that was learned from one tenant's answers; nothing of it serves another."""
-
-    __slots__ = ("models", "overall", "weights")
-
-    def __init__(self) -> None:
-        self.weights = FeatureWeights()
-        self.models: OrderedDict[str, ModelLengths] = OrderedDict()
-        self.overall: Spread | None = None
-
-
 class Lengths:
-    """The learner: ``expect`` before the answer, ``learn`` after it. Bounded in tenants, models, words and bytes."""
+    """The learner: ``expect`` before the answer, ``learn`` after it. Bounded in tenants, models, words and bytes.
+
+    What one model's answers to one tenant have taught serves no other pair: neither can a tenant's words be felt in
+    another's forecasts, nor a backend that miscounts spoil those of another model. Only how much longer or shorter a
+    model answers than the shipped formula says is known whoever asks.
+    """
 
     def __init__(self, prior: LengthPrior, *, most_slots: int) -> None:
         self.prior = prior
-        self.tenants: OrderedDict[str, TenantLengths] = OrderedDict()
+        self.tenants: OrderedDict[str, OrderedDict[str, ModelLengths]] = OrderedDict()
         self.pools: OrderedDict[str, Shift] = OrderedDict()
         self._most_slots = most_slots
         self._pending: OrderedDict[str, Expected] = OrderedDict()
@@ -87,9 +80,9 @@ class Lengths:
         conversation = _conversation(request)
         if seen.turns and (drift := self._drifts.get(conversation)) is not None:
             found += drift_features(seen.turns, drift.total / drift.answers, drift.last)
-        tenant = self.tenants.get(request.arrival.tenant)
-        if tenant is not None:
-            level += tenant.weights.total(found)
+        known = self.known(request)
+        if known is not None:
+            level += known.weights.total(found)
         expected = Expected(prior, level, found, conversation)
         self._pending[request.arrival.id] = expected
         if len(self._pending) > _PENDING:
@@ -98,48 +91,60 @@ class Lengths:
 
     def known(self, request: ChatRequest) -> ModelLengths | None:
         """What is known of the model's answers to this tenant."""
-        tenant = self.tenants.get(request.arrival.tenant)
-        return tenant.models.get(request.model) if tenant is not None else None
+        models = self.tenants.get(request.arrival.tenant)
+        return models.get(request.model) if models is not None else None
 
     def start(self, request: ChatRequest) -> Spread:
-        """The residuals to begin with: of this tenant's other models, of the model elsewhere, or the shipped ones."""
-        tenant = self.tenants.get(request.arrival.tenant)
-        if tenant is not None and tenant.overall is not None:
-            return tenant.overall
+        """The residuals to begin with: those of the model's answers to others, or the shipped ones."""
         return self.pools.get(request.model, Shift(deviation=self.prior.spread)).spread()
 
     def learn(self, request: ChatRequest, answer: AnswerSeen) -> ModelLengths:
-        """Takes an answer in, and gives what is now known of its model."""
+        """Takes an answer in, and gives what is now known of its model, which was ``put`` before."""
         expected = self._pending.pop(request.arrival.id, None) or self.expect(request)
-        tenant, model = self._tenant(request.arrival.tenant), self._model(request)
+        model = self._latest(request)
         level, spread = to_level(answer.tokens), model.spread()
         residual = level - expected.level - spread.p50
         if not (answer.cut_short and residual < 0):
             trust = min(1.0, (_WIDE / max(spread.p90 - spread.p50, 1e-6)) ** 2)
             believed = max(-_BELIEVED, min(residual, _BELIEVED)) / _BELIEVED
-            tenant.weights.learn(expected.features, believed, _RATE * trust)
+            slots = model.weights.slots
+            model.weights.learn(expected.features, believed, _RATE * trust)
             model.shift.learn(level - expected.prior)
             self._pool(request.model).learn(level - expected.prior)
             self._drift(expected.conversation).learn(residual)
+            if model.weights.slots != slots:
+                self.keep_within_bounds()
         model.residuals.add(level - expected.level, cut_short=answer.cut_short)
-        tenant.overall = model.spread()
-        self._forget()
         return model
 
-    def _tenant(self, name: str) -> TenantLengths:
-        found = self.tenants.setdefault(name, TenantLengths()) if name not in self.tenants else self.tenants[name]
-        self.tenants.move_to_end(name)
-        return found
-
-    def _model(self, request: ChatRequest) -> ModelLengths:
-        models = self.tenants[request.arrival.tenant].models
-        found = models.get(request.model)
-        if found is None:
-            found = models[request.model] = ModelLengths(self.start(request))
-            if len(models) > MODELS_PER_TENANT:
+    def keep_within_bounds(self) -> None:
+        """Forgets the tenants seen longest ago, and of the only one the models, while their words take too much."""
+        while len(self.tenants) > TENANTS or self._slots() > self._most_slots:
+            models = next(iter(self.tenants.values()))
+            if len(self.tenants) > 1:
+                self.tenants.popitem(last=False)
+            elif len(models) > 1:
                 models.popitem(last=False)
+            else:
+                return
+
+    def put(self, tenant: str, model: str, known: ModelLengths) -> None:
+        """Begins with a model, or with what was known of it before."""
+        models = self.tenants.setdefault(tenant, OrderedDict())
+        models[model] = known
+        if len(models) > MODELS_PER_TENANT:
+            models.popitem(last=False)
+        self.keep_within_bounds()
+
+    def _slots(self) -> int:
+        return sum(model.weights.slots for models in self.tenants.values() for model in models.values())
+
+    def _latest(self, request: ChatRequest) -> ModelLengths:
+        """The model's lengths, as those that were asked for last: they are forgotten last."""
+        tenant, models = request.arrival.tenant, self.tenants[request.arrival.tenant]
+        self.tenants.move_to_end(tenant)
         models.move_to_end(request.model)
-        return found
+        return models[request.model]
 
     def _pool(self, model: str) -> Shift:
         found = self.pools.setdefault(model, Shift(deviation=self.prior.spread))
@@ -154,14 +159,6 @@ class Lengths:
         if len(self._drifts) > _CONVERSATIONS:
             self._drifts.popitem(last=False)
         return found
-
-    def _forget(self) -> None:
-        """The tenants seen longest ago go first, when there are too many or their words take too much room."""
-        while len(self.tenants) > 1 and (
-            len(self.tenants) > TENANTS
-            or sum(tenant.weights.slots for tenant in self.tenants.values()) > self._most_slots
-        ):
-            self.tenants.popitem(last=False)
 
 
 def _conversation(request: ChatRequest) -> int:

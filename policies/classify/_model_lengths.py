@@ -4,6 +4,7 @@ from math import isfinite
 
 from msgspec import Struct
 
+from policies.classify._feature_weights import FeatureWeights
 from policies.classify._residuals import Residuals, Spread
 
 _DEVIATIONS = (0.0, 0.92, 1.61)
@@ -62,17 +63,18 @@ class Shift(Struct):
 
 
 class ModelLengths:
-    """Residuals of one model's answers, and the bytes of its tokens.
+    """What one model's answers to one tenant have taught: weights of features, residuals, and the bytes of a token.
 
-    ``start`` is what is known before: of the model elsewhere, or of this tenant's other models.
+    ``start`` is what was known of the model's residuals before.
     """
 
-    __slots__ = ("bytes_per_token", "residuals", "shift", "start")
+    __slots__ = ("bytes_per_token", "residuals", "shift", "start", "weights")
 
     def __init__(self, start: Spread) -> None:
         self.start = start
         self.residuals = Residuals()
         self.shift = Shift()
+        self.weights = FeatureWeights()
         self.bytes_per_token: float | None = None
 
     def spread(self) -> Spread:

@@ -27,7 +27,7 @@ class Spread(Struct, frozen=True):
 
 
 class Residuals:
-    """The last residuals, up to 256, as a sliding split-conformal calibration.
+    """The last residuals, up to 1,024, as a sliding split-conformal calibration.
 
     With ``n`` of them the next one lies at or below the one of rank ``ceil((n + 1) level)`` with a probability of at
     least ``level``, as long as they are exchangeable. When the latest 24 lie to one side, they are not: the older ones

@@ -29,19 +29,19 @@ class LearnedLength:
     ::
 
         level         = formula(request) + sum of weights(features of the request)
-        output_tokens = min(exp(level + quantile of the model's last 256 residuals) - 100, max_tokens) x choices
+        output_tokens = min(exp(level + quantile of the last 1,024 residuals) - 100, max_tokens) x choices
 
     The formula ships with the package: a dozen figures on how an answer's length goes with the answers before it in
     the conversation, the prompt's length and a few phrases. All else is learned while it serves, from answers that
     ended well and whose tokens the backend counted. Features are the prompt's words and pairs of words (its first 400
     and last 200 characters), the lengths of earlier answers, the instructions, settings and tools, as hashes; their
-    weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 256 residuals of
-    this model's answers to this tenant, or since the model behind the name changed. Answers cut short by ``max_tokens``
-    count as lower bounds (Kaplan-Meier).
+    weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 1,024 residuals
+    of this model's answers to this tenant, or of those since the model behind the name changed. Answers cut short by
+    ``max_tokens`` count as lower bounds (Kaplan-Meier).
 
-    What is learned of words stays with the tenant that wrote them. Between tenants, and between replicas of the
-    gateway, goes only how much longer or shorter a model answers than the formula says: three numbers. Token counts
-    that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything.
+    What one model's answers to one tenant teach stays with that tenant and that model. Between tenants, and between
+    replicas of the gateway, goes only how much longer or shorter a model answers than the formula says: three numbers.
+    Token counts that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything.
 
     It is kept in the state directory over restarts. ``docs/forecast.md`` has what it reaches and what it costs.
 
@@ -100,6 +100,8 @@ class LearnedLength:
         answer, request = answer_seen(entry), entry.request
         if answer is None or request is None:
             return
+        if self._lengths.known(request) is None:
+            self._lengths.put(request.arrival.tenant, request.model, ModelLengths(self._start(request)))
         model = self._lengths.learn(request, answer)
         model.learn_bytes_per_token(request.prompt_bytes, answer.prompt_tokens, self.bytes_per_token)
         if model.residuals.seen % _SHARE_EVERY == 1:
@@ -110,7 +112,7 @@ class LearnedLength:
         self._meeting[:] = [shared]
 
     def learned(self) -> Iterator[tuple[str, bytes]]:
-        """One record for each tenant, and one for what is known of models whoever asks."""
+        """One record for each model of a tenant, and one for what is known of models whoever asks."""
         return records(self._lengths)
 
     def resume(self, record: bytes) -> None:
