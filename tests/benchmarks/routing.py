@@ -80,6 +80,8 @@ def main() -> int:
                 f"{run.trace} {run.load}x {run.gateways} gateway(s) {run.policy}: {told['ttft_mean_s']:.3f} s",
                 file=sys.stderr,
             )
+    if arguments.update:
+        found += [run for run in _last_runs() if run["policy"] not in arguments.policies]
     report = {
         "replicas": REPLICAS,
         "blocks": BLOCKS,
@@ -104,8 +106,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--traces", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--loads", nargs="+", type=float, default=LOADS)
     parser.add_argument("--gateways", nargs="+", type=int, default=GATEWAYS)
+    parser.add_argument("--update", action="store_true", help="keep what the last report has of other policies")
     parser.add_argument("--jobs", type=int, default=1, help="replays at a time")
     return parser.parse_args()
+
+
+def _last_runs() -> list[dict[str, Any]]:
+    """What the last report has, as far as it was of the same traces."""
+    path = OUT / "routing.json"
+    return json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
 
 
 def _runs(arguments: argparse.Namespace, paths: dict[str, Path]) -> Iterator[Run]:
