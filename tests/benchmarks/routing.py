@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -81,7 +81,8 @@ def main() -> int:
                 file=sys.stderr,
             )
     if arguments.update:
-        found += [run for run in _last_runs() if run["policy"] not in arguments.policies]
+        fresh = {_key(run) for run in found}
+        found += [run for run in _last_runs() if _key(run) not in fresh]
     report = {
         "replicas": REPLICAS,
         "blocks": BLOCKS,
@@ -106,15 +107,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--traces", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--loads", nargs="+", type=float, default=LOADS)
     parser.add_argument("--gateways", nargs="+", type=int, default=GATEWAYS)
-    parser.add_argument("--update", action="store_true", help="keep what the last report has of other policies")
+    parser.add_argument("--update", action="store_true", help="add to the last report, or replace what it has")
     parser.add_argument("--jobs", type=int, default=1, help="replays at a time")
     return parser.parse_args()
 
 
 def _last_runs() -> list[dict[str, Any]]:
-    """What the last report has, as far as it was of the same traces."""
     path = OUT / "routing.json"
     return json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(run[field.name] for field in fields(Run))
 
 
 def _runs(arguments: argparse.Namespace, paths: dict[str, Path]) -> Iterator[Run]:
