@@ -13,8 +13,8 @@ __all__ = ["PlanDrafts", "Planned", "StepPlanner"]
 PlanDrafts = Callable[[Sequence[Choice], int, float], Sequence[tuple[int, ...]]]
 """What to draft for each choice of a lane, with room for so many rows, at so many seconds a row beyond C."""
 
-_LEAST_PROMPT_ROWS = 4
-"""So many rows of a prompt cost as much a row as more do, and fewer cost a pass over the weights for nearly nothing."""
+_LEAST_PROMPT_ROWS = 1
+"""So many rows of a prompt are read beside streams even where they take longer than these."""
 
 _SHORT_PROMPT_TOKENS = 128
 _SHORT_PROMPT_ROWS = 31
@@ -91,7 +91,7 @@ class StepPlanner:
             lane = self._lane(choice)
             beside = rows_in[lane]
             most = min(room, choice.uncomputed_tokens, self._memory.free_tokens(lane) - beside)
-            if choice.uncomputed_tokens <= _SHORT_PROMPT_TOKENS:
+            if len(choice.tokens) <= _SHORT_PROMPT_TOKENS:
                 least = max(least, min(_SHORT_PROMPT_ROWS, room))
             count = min(most, max(least, self._costs.most_rows(budget_s, beside=beside, cells=cells[lane], most=most)))
             if count < 1:
