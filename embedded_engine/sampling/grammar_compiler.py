@@ -7,7 +7,7 @@ waits for it. The same grammar is compiled once; each choice gets a copy, in mic
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,10 @@ _WHITESPACE = r"[ \n\r\t]{1,32}"
 
 Without a bound, small models at times go on with spaces to the end of their context.
 """
+
+_LOOSE: Mapping[str, Any] = {"whitespace_pattern": _WHITESPACE}
+_TIGHT: Mapping[str, Any] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""The white space of `json.dumps` and no other: nobody reads the arguments of a call, and what is forced is free."""
 
 _LIMITS: dict[str, Any] = {
     "initial_lexer_fuel": 1_000_000,
@@ -112,14 +116,16 @@ def _source(grammar: GrammarText) -> str:
         case "choice":
             parts = [_regex_part("|".join(map(_literal, checked_choices(grammar))))]
         case "lark":
-            named = {name: _schema_part(grammar, checked_schema(grammar, text)) for name, text in grammar.schemas}
+            named = {
+                name: _schema_part(grammar, checked_schema(grammar, text), _TIGHT) for name, text in grammar.schemas
+            }
             parts = [{"lark_grammar": checked_text(grammar)}, *({"name": name, **part} for name, part in named.items())]
     return msgspec.json.encode({"grammars": parts}).decode()
 
 
-def _schema_part(grammar: GrammarText, schema: Any) -> dict[str, Any]:
+def _schema_part(grammar: GrammarText, schema: Any, white: Mapping[str, Any] = _LOOSE) -> dict[str, Any]:
     """A schema with our options in it, which go before those that it brings along."""
-    options = {"whitespace_pattern": _WHITESPACE, "lenient": not grammar.strict, "coerce_one_of": not grammar.strict}
+    options = {**white, "lenient": not grammar.strict, "coerce_one_of": not grammar.strict}
     if schema is False:
         raise InvalidRequest(f"{grammar.param} cannot be kept: the schema allows nothing", param=grammar.param)
     return {"json_schema": {**({} if schema is True else schema), "x-guidance": options}}
