@@ -52,16 +52,17 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     decode: tuple[Streams, ...]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], *, model_dir: Path | None = None, **_others: object) -> int:
     """Measure a model.
 
     Args:
         argv: The arguments after `headrace engine`.
+        model_dir: The model cache where `--dir` does not name one; None: `default_model_dir()`.
 
     Returns:
         0, or 1 with a sentence on standard error.
     """
-    arguments = _parser().parse_args(argv or ["--help"])
+    arguments = _parser(model_dir or default_model_dir()).parse_args(argv or ["--help"])
     try:
         model = find_model(arguments.model, arguments.dir)
         settings = EngineSettings(
@@ -85,12 +86,12 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(model_dir: Path) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="headrace engine", description="The embedded engine.")
     commands = parser.add_subparsers(dest="command", required=True)
     bench = commands.add_parser("bench", help="what a model costs on this machine")
     bench.add_argument("model", nargs="?", default=DEFAULT_MODEL, help="a name in the model cache, or a file")
-    bench.add_argument("--dir", type=Path, default=default_model_dir(), help="the model cache (default: %(default)s)")
+    bench.add_argument("--dir", type=Path, default=model_dir, help="the model cache (default: %(default)s)")
     bench.add_argument("--threads", type=int, default=0, help="0: the physical cores but one")
     bench.add_argument("--kernels", choices=tuple(KERNELS), default="")
     bench.add_argument("--context-tokens", type=int, default=1024)
