@@ -147,11 +147,11 @@ class Draft:
         referees: Mapping[str, ConfidenceHead],
         ends: frozenset[int],
     ) -> Sequence[Link]:
-        """Chain the best guesses, until none is likely enough; also kept as `chain`.
+        """Chain the best guesses, until none is likely enough; kept as `chain`, one of them even where none may come.
 
         Args:
             forced: Tokens that are certain.
-            most: At most so many in all; the first place is looked at in any case, for the heads to learn from.
+            most: At most so many.
             heads: Each source's, for all its guesses.
             referees: Each source's, for those that were the best.
             ends: Tokens that end the text: never drafted, since nothing comes after them.
@@ -162,7 +162,8 @@ class Draft:
             return chain
         sources = self._ask_sources()
         before, last, chance = self._before, self._last, 1.0
-        for position in range(max(1, min(most, self.wanted.n_max))):
+        longest = max(0, min(most, self.wanted.n_max))
+        for position in range(max(1, longest)):
             guesses = self._guesses(position, before, last, sources, heads)
             link = _best_link(guesses, chance, referees)
             if link is None or link.token in ends:
@@ -174,7 +175,7 @@ class Draft:
             for source in sources:
                 source.strayed += source.token_at(position) != link.token
             before, last = last, link.token
-        return chain
+        return chain[:longest]
 
     def _ask_sources(self) -> list["_Source"]:
         hits = self._hits

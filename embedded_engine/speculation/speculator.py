@@ -103,7 +103,7 @@ class Speculator:
             draft.propose(certain, limit, self._heads, self._referees, self._end_tokens)
             for draft, certain, limit in zip(drafts, forced, most, strict=True)
         ]
-        chances = [[link.chance for link in chain[:limit]] for chain, limit in zip(chains, most, strict=True)]
+        chances = [[link.chance for link in chain] for chain in chains]
         lengths = best_lengths(chances, self._costs, other_rows=other_rows, room_rows=room_rows, row_s=row_s)
         return [tuple(link.token for link in chain[:n]) for chain, n in zip(chains, lengths, strict=True)]
 
