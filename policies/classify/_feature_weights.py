@@ -14,6 +14,9 @@ _GROWTH = 4
 _FULL = 0.6
 _PROBES = 4
 _SANE = 100.0
+_LEAST_SQUARE = 0.2
+"""What an answer counts that was as expected: else one odd answer after many such would move the weights as the first
+one does."""
 
 
 class WeightsState(Struct, frozen=True):
@@ -103,7 +106,7 @@ class FeatureWeights:
             self._next_generation()
         table = self._young
         keys, weights, squares, mask = table.keys, table.weights, table.squares, table.mask
-        step, square = rate * gradient / sqrt(max(len(features), 1)), gradient * gradient
+        step, square = rate * gradient / sqrt(max(len(features), 1)), max(gradient * gradient, _LEAST_SQUARE)
         for feature in features:
             slot = feature & mask
             if keys[slot] != feature and (slot := self._place(feature)) < 0:
