@@ -127,7 +127,7 @@ def test_the_families_are_listed_without_importing_any_plugin() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # our own program
     listed, imported = done.stdout.splitlines()
-    assert "'cost': ('decoding', 'money', 'prefill', 'risk', 'waiting')" in listed
+    assert "'cost': ('deadline', 'decoding', 'leaving', 'money', 'prefill', 'risk', 'waiting')" in listed
     assert "[]" == imported
 
 
@@ -166,14 +166,14 @@ def test_a_price_keeps_the_digits_that_were_written(digits: Decimal) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{use: mony}", "routes.chat.cost[1]: there is no cost plugin `mony` (did you mean `money`? known: `decoding`"),
+        ("{use: mony}", "routes.chat.cost[1]: there is no cost plugin `mony` (did you mean `money`? known: `deadline`"),
         ("{use: by_cost}", "routes.chat.cost[1]: there is no cost plugin `by_cost` (known: "),
         ("../../etc", "there is no cost plugin `../../etc`"),
-        ("{ues: money}", "routes.chat.cost[1]: `use` should name a cost plugin (known: `decoding`"),
+        ("{ues: money}", "routes.chat.cost[1]: `use` should name a cost plugin (known: `deadline`"),
         ("{use: 3}", "`use` should name a cost plugin"),
         ("[money]", "should be a cost plugin: its name, or a mapping with `use`"),
         ("{use: money, mu: 3}", "routes.chat.cost[1].mu: unknown parameter (known: `unknown_usd_per_mtok`)"),
-        ("{use: prefill, mus: 3}", "cost[1].mus: unknown parameter (did you mean `mu`? known: `mu`)"),
+        ("{use: prefill, mus: 3}", "cost[1].mus: unknown parameter (did you mean `mu`? known: `most_extra_s`, `mu`)"),
         ("{use: prefill, mu: -1}", "cost[1].mu: `mu` must not be negative, and is -1.0"),
         ("{use: prefill, mu: .nan}", "cost[1].mu: should be a finite number"),
         ("'acme_geo:Nerest'", "`acme_geo` has no `Nerest` (did you mean `Nearest`?"),
