@@ -19,7 +19,8 @@ class FitsContext:
     The prompt is an estimate, and only the backend can count it. Whatever may fit is therefore let through: a backend
     refuses what does not, with exact numbers, and a wrong refusal here could not be helped by anybody. ``max_tokens``
     is exact and counts in full. The reason names the estimate as it is, without the margin. A candidate that does not
-    say how large its window is takes everything.
+    say how large its window is takes everything. Of several prompts in one request (completions, embeddings) each has
+    the window for itself, and the longest is at least as long as they are on average.
 
     Attributes:
         margin: how much too high the estimate may be. 0.5 allows for text with twice the bytes per token that the
@@ -48,7 +49,12 @@ class FitsContext:
         answer_tokens = 1
         if self.count_max_tokens and ctx.request.max_tokens is not None:
             answer_tokens = ctx.request.max_tokens
-        prompt_tokens = ctx.forecast.prompt_tokens
+        prompt_tokens = ctx.forecast.prompt_tokens // _prompts(ctx)
         if math.floor(prompt_tokens * (1 - self.margin)) + answer_tokens <= candidate.context_tokens:
             return None
         return f"needs about {prompt_tokens + answer_tokens} tokens of {candidate.context_tokens}"
+
+
+def _prompts(ctx: Context) -> int:
+    prompt = ctx.request.prompt
+    return len(prompt) if isinstance(prompt, tuple) and prompt and not isinstance(prompt[0], int) else 1

@@ -63,7 +63,7 @@ class TestEmbeddedModel:
     @pytest.mark.parametrize(
         ("fields", "param", "code"),
         [
-            ({"input": "word " * 600}, "input", "context_length_exceeded"),
+            ({"input": "word " * 300}, "input", "context_length_exceeded"),
             ({"input": "x", "dimensions": 8}, "dimensions", "invalid_value"),
             ({"input": [[10**6]]}, "input", "invalid_request"),
         ],

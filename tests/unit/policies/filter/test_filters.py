@@ -61,6 +61,16 @@ def test_the_answer_is_left_out_where_the_backend_cuts_it(
     assert FitsContext(count_max_tokens=False).exclude(ctx, make_candidate(context_tokens=8192)) is None
 
 
+def test_each_of_several_prompts_has_the_window_for_itself(
+    make_context: Any, make_candidate: Any, make_request: Any
+) -> None:
+    """A hundred short texts fit where one text of their length would not."""
+    texts = tuple("word " * 100 for _ in range(100))
+    for prompt, fits in ((texts, True), (" ".join(texts), False), ((1,) * 12_500, False)):
+        ctx = make_context(make_request(prompt=prompt, max_tokens=0), prompt_tokens=12_500)
+        assert fits is (FitsContext().exclude(ctx, make_candidate(context_tokens=512)) is None)
+
+
 @pytest.mark.parametrize("margin", [-0.1, 1.0, float("nan")])
 def test_a_margin_out_of_range_is_named(margin: float) -> None:
     """At 1 nothing would ever be too long."""
