@@ -16,15 +16,20 @@ from msgspec.structs import replace
 from embedded_engine.engine import Engine
 from embedded_engine.kernels.port import Logits
 from embedded_engine.measured import Measured
-from embedded_engine.messages import Done, Generate, GrammarText, Text
+from embedded_engine.messages import ChatMessage, Done, Generate, GrammarText, Text
 from embedded_engine.settings import EngineSettings
 from embedded_engine.speculation.costs import StepCosts
 from embedded_engine.speculation.draft import Draft
 from embedded_engine.speculation.speculator import Speculator
 from embedded_engine.speculative import Speculative
+from embedded_engine.turns import Reasoning
 from tests.unit.embedded_engine.toy import Answers, ToyKernels, run
 
 END = 257
+THINKS = (
+    "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}<|/turn|>{% endfor %}<|turn|>assistant\n"
+    "{% if enable_thinking is not defined or enable_thinking %}<think>\n{% else %}<think>\n\n</think>\n\n{% endif %}"
+)
 FREE = StepCosts({1: 1.0, 512: 1.0001})
 """More rows cost nothing: everything that is likely at all is drafted."""
 
@@ -70,9 +75,10 @@ class Forgetful(ToyKernels):
         return super()._compute(history[-2:], sequence, rows) * np.float32(2)
 
 
-def _engine(speculator: Speculator | None, **settings: Any) -> Engine:
+def _engine(speculator: Speculator | None, kernels: ToyKernels | None = None, **settings: Any) -> Engine:
     values = {"context_tokens": 200, "threads": 1, "slots": 4, "step_tokens": 48, **settings}
-    engine = Engine(EngineSettings(model_path="toy", speculation=speculator is not None, **values), Forgetful())
+    engine_settings = EngineSettings(model_path="toy", speculation=speculator is not None, **values)
+    engine = Engine(engine_settings, kernels or Forgetful())
     if speculator is not None:
         for who in (engine, engine._drafting, engine._verifier, engine._scheduler._begin.__self__):
             who._speculator = speculator
@@ -144,6 +150,29 @@ def test_the_same_seed_gives_the_same_tokens_with_speculation_on_and_off(tempera
         for _, done, logprobs in expected.values():
             assert done.completion_tokens == len(logprobs)
             assert all(-40 < entry.chosen.logprob < 0 for entry in logprobs)
+
+
+@pytest.mark.parametrize("temperature", _TEMPERATURES)
+def test_a_thinking_budget_ends_where_it_does_without_drafts(temperature: float) -> None:
+    """Inside a block, too: the forced end of the thought, the answer after it, and what each is counted as."""
+    requests = [
+        Generate(
+            id=bound,
+            messages=(ChatMessage(role="user", content="why? why? why?"),),
+            reasoning=Reasoning(max_tokens=bound),
+            max_tokens=40,
+            temperature=temperature,
+            seed=bound,
+        )
+        for bound in (0, 5, 6, 7)
+    ]
+    speculator = Speculator(FREE, end_tokens=frozenset({END, 259}))
+    outcomes = []
+    for drafting in (None, speculator):
+        engine = _engine(drafting, Forgetful(template=THINKS))
+        outcomes.append(_outcome(engine, requests))
+    assert outcomes[0] == outcomes[1]
+    assert speculator.report()["forced"].drafted == speculator.report()["forced"].accepted > 0
 
 
 @pytest.mark.parametrize("drafter", _DRAFTERS)
