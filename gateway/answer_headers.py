@@ -42,7 +42,8 @@ class Receipt:
         """The headers of the answer.
 
         ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for
-        a stream, whose headers go first; left out where no price is known.
+        a stream, whose headers go first; left out where no price is known. ``x-headrace-cached-tokens`` is how much of
+        the prompt was remembered, where any was and the usage is known.
         """
         forecast, candidate = self._ctx.forecast, self._candidate
         headers = [
@@ -54,6 +55,8 @@ class Receipt:
             (b"x-headrace-attempts", b"%d" % self._attempt),
             *self._more,
         ]
+        if usage is not None and usage.cached_tokens > 0:
+            headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
         cost_usd = self.cost_usd(
             usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
         )

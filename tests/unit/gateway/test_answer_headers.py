@@ -38,6 +38,15 @@ def test_an_answer_says_where_it_came_from(make_request: Any, make_context: Any,
     )
 
 
+@pytest.mark.parametrize(("usage", "expected"), [(None, None), (Usage(), None), (Usage(cached_tokens=7), b"7")])
+def test_how_much_of_the_prompt_was_remembered(
+    make_request: Any, make_context: Any, make_candidate: Any, usage: Usage | None, expected: bytes | None
+) -> None:
+    """Where any was, and where it is known before the headers go."""
+    headers = _headers(make_request, make_context, make_candidate, usage=usage)
+    assert expected == headers.get(b"x-headrace-cached-tokens")
+
+
 @pytest.mark.parametrize(("stream", "kind"), [(True, b"text/event-stream"), (False, b"application/json")])
 def test_streams_and_whole_answers_have_their_own_kind(
     make_request: Any, make_context: Any, make_candidate: Any, stream: bool, kind: bytes
