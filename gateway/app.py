@@ -63,6 +63,7 @@ class Gateway:
         self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
         self._shared = open_shared_state(settings, self._clock)
         self._fleet = self._shared.fleet
+        self._fleet.serves(world.backends)
         self._rows = open_rows(settings)
         self._learning = open_learning(settings, self._learners, shared=self._shared.facts, clock=self._clock)
         self._metrics = Metrics(label_names(world), self._live())
@@ -179,6 +180,7 @@ class Gateway:
             _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
             return
         self.pipeline.rules = self._rules(new)
+        self._fleet.serves(new.backends)
         self._ledger.observe_with(new.observers())
         self._metrics.rename(label_names(new))
         in_use = {id(backend) for backend in new.backends.values()}

@@ -5,7 +5,7 @@ replicas of the gateway are heard (``hear``) and told (``tell``), so that each k
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.cooling import Cooling
@@ -62,7 +62,8 @@ class Fleet:
         self._standings: dict[tuple[str, str], Standing] = {}
         self._pools: dict[str, Speeds] = {}
         self._lanes: dict[tuple[int, str], tuple[Route, list[Lane]]] = {}
-        self._peers = Peers(self.named, self.prefixes)
+        self._serving: frozenset[str] | None = None
+        self._peers = Peers(self._served, self.prefixes)
 
     # ---- what is known ----------------------------------------------------------------------------------------------
 
@@ -86,12 +87,21 @@ class Fleet:
             self._standings[backend, model] = known
         return known
 
+    def _served(self, backend: str, model: str) -> Standing | None:
+        return None if self._serving is not None and backend not in self._serving else self.named(backend, model)
+
     def cooling(self, backend: str, facts: BackendFacts) -> str | None:
         """Why the backend rests, where all of its models do."""
         self._notice_those_away({backend: facts})
         found = [self.cooldowns.rests(backend, model) for model in facts.models or ("",)]
         reasons = [rest[0] for rest in found if rest is not None]
         return reasons[0] if len(reasons) == len(found) else None
+
+    def serves(self, backends: Collection[str]) -> None:
+        """These are the backends of the policy: all others are forgotten, and not heard of any more."""
+        self._serving = frozenset(backends)
+        for name in {name for name, _ in self._standings} - self._serving:
+            self.forget(name)
 
     def forget(self, backend: str) -> None:
         """The backend has left: nothing is known of it any more. Who comes under its name is another one."""

@@ -72,7 +72,8 @@ class BackendCache:
         if found_blocks > believed_blocks and len(self.blocks) >= _NEARLY_FULL * self.capacity_blocks:
             more = (found_blocks - believed_blocks) / found_blocks
             self.capacity_blocks = min(self.capacity_blocks * (1 + _GROW * more), _MOST_CAPACITY_BLOCKS)
-        if found_blocks >= believed_blocks or distance_blocks is None or not self.reports:
+        by_room = self.reports and self.ttl_s is None  # one that goes by time, or is silent, says nothing of its room
+        if found_blocks >= believed_blocks or distance_blocks is None or not by_room:
             return False
         if distance_blocks < self.capacity_blocks:
             missing = (believed_blocks - found_blocks) / believed_blocks

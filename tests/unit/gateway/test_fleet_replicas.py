@@ -143,13 +143,18 @@ def test_failures_elsewhere_count_here(ours_and_theirs: tuple[Any, Any]) -> None
     assert 0 == found["a"].warm_tokens
 
 
-def test_an_unknown_backend_is_heard_of_and_does_no_harm(ours_and_theirs: tuple[Any, Any]) -> None:
-    """During a roll-out the other's policy file may be another one."""
-    ours, _ = ours_and_theirs
-    ours.fleet.hear(
-        Dispatched("them", 1, "elsewhere", "m", prompt_tokens=10, fresh_tokens=10, output_tokens=5, streams=True)
-    )
-    assert [(0, 0, 0), (0, 0, 0)] == _load(ours)
+def test_a_backend_that_is_not_in_the_policy_here_is_not_heard_of(ours_and_theirs: tuple[Any, Any]) -> None:
+    """During a roll-out the other's policy file may be another one, and ours may have lost a backend."""
+    ours, theirs = ours_and_theirs
+    events = _told(theirs, "them")
+    theirs.fly("a").first_token(2000.0)
+    theirs.fly("b").first_token(2000.0)
+    ours.look()
+    ours.fleet.serves(["b"])
+    for event in events:
+        ours.fleet.hear(event)
+    assert [("b", "small")] == list(ours.fleet._standings)
+    assert (0, 1) == (ours.fleet._peers.in_flight["a"], ours.fleet._peers.in_flight["b"])
 
 
 def _step(data: st.DataObject, step: str, owner: Any, flying: list[Any]) -> None:

@@ -162,6 +162,15 @@ def test_silence_and_prompts_that_were_still_being_read_say_nothing(distance_blo
     assert 1000 == cache.capacity_blocks
 
 
+def test_a_provider_that_goes_by_time_says_nothing_of_its_room() -> None:
+    """A miss there means that it was too late, or on another machine."""
+    cache = _cache(900)
+    cache.ttl_s = 300.0
+    for _ in range(10):
+        assert not cache.learn(believed_blocks=10, found_blocks=0, distance_blocks=600)
+    assert 1000 == cache.capacity_blocks
+
+
 def test_an_engine_that_has_nothing_of_what_it_had_read_three_times_has_restarted() -> None:
     """Two are chance, and one hit in between begins the count anew."""
     cache = _cache(900)
