@@ -7,7 +7,7 @@ The whole path in one process, everything on, as ``headrace serve`` runs it: byt
 protocol, bytes of an upstream's answer into the client's connection, and what is written on either side is looked at
 and thrown away. What is missing are the system calls: an accepted byte's ``recv``, ``send`` and ``epoll_wait``. The
 least of several rounds is told, which other work on the machine disturbs least; it is for comparing two states of the
-code, and no figure to publish.
+code, and no figure to publish. On a machine that is never quiet, ``path_instructions.py`` counts instead.
 """
 
 import argparse
@@ -168,7 +168,7 @@ class _Wire(asyncio.Transport):
 
 
 @dataclass(eq=False)
-class _Load:
+class Load:
     """Clients and upstream of one run: each client sends its next request when the last answer is out."""
 
     script: Script
@@ -195,6 +195,7 @@ class _Load:
         return wire
 
     async def run(self, clients: list[_Wire], requests: int) -> None:
+        """Lets the clients send so many requests, and returns when all are answered."""
         self.left, self.under_way = requests, 0
         self.over.clear()
         for wire in clients:
@@ -225,12 +226,13 @@ class _Load:
             self._loop.call_soon(self._feed, wire, at + 1)
 
 
-async def _serve(folder: Path, script: Script, rounds: int, profile: cProfile.Profile | None) -> dict[str, float]:
+async def open_path(folder: Path, script: Script) -> tuple[Gateway, Load, list[_Wire]]:
+    """A gateway as it serves, what loads it, and its clients; all of them have been served, and caches are full."""
     policy = folder / "policy.yaml"
     policy.write_text(policy_text(9, limit=1024, queue=1024))
     gateway = Gateway(Settings(policy=policy, state_dir=folder / "state"))
     await gateway.start()
-    load = _Load(script)
+    load = Load(script)
     head = RequestHead(Address.of("http://127.0.0.1:9/v1"), {})
     pool = Pool(load.dial, connect_timeout_s=5, keep_alive_s=4, max_connections=1000)
     backend: Any = gateway.world.backends["upstream"]
@@ -243,6 +245,11 @@ async def _serve(folder: Path, script: Script, rounds: int, profile: cProfile.Pr
     clients = [load.client(server_class(config=config, server_state=state, app_state={})) for _ in range(CONNECTIONS)]
     await load.run(clients, script.requests // 4)
     collect_less()
+    return gateway, load, clients
+
+
+async def _serve(folder: Path, script: Script, rounds: int, profile: cProfile.Profile | None) -> dict[str, float]:
+    gateway, load, clients = await open_path(folder, script)
     all_us: list[float] = []
     loop_us: list[float] = []
     for _ in range(rounds):

@@ -1,0 +1,70 @@
+"""How many instructions the gateway's own code takes for a request, whatever else the machine does meanwhile.
+
+    python tests/benchmarks/path_instructions.py                 all scripts of request_path.py, some minutes
+    python tests/benchmarks/path_instructions.py a16 c16
+
+The path of ``request_path.py`` under valgrind, which must be on PATH, twice: what the run with more requests takes
+beyond the other, by how many more they were. The same code gives the same figure to half a per cent, so that two
+states of it can be told apart where times cannot.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+from figures import table
+from request_path import SCRIPTS, Script, open_path
+
+_FEW, _MANY = 100, 300
+_COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
+
+
+def count(key: str, requests: int) -> int:
+    """Instructions of a whole run."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise SystemExit("valgrind is needed")
+    tool = (valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+    command = (*tool, sys.executable, __file__, key, "--bare", str(requests))
+    # The order in which sets are walked is part of the path.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stderr
+    found = _COUNTED.search(said)
+    if found is None:
+        raise RuntimeError(f"valgrind counted nothing: {said[-500:]}")
+    return int(found[1].replace(",", ""))
+
+
+async def serve(script: Script, requests: int) -> None:
+    """The run that is counted. It ends without a farewell, which would be counted, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, load, clients = await open_path(Path(folder), script)
+        await load.run(clients, requests)
+        shutil.rmtree(folder)
+        os._exit(0)
+
+
+def main() -> int:
+    """Counts and prints."""
+    parser = argparse.ArgumentParser(description="Instructions of the gateway's own code for a request.")
+    parser.add_argument("scripts", nargs="*", default=list(SCRIPTS), help=f"some of {', '.join(SCRIPTS)}")
+    parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.bare:
+        uvloop.run(serve(SCRIPTS[options.scripts[0]], options.bare))
+    rows = []
+    for key in options.scripts:
+        taken = (count(key, _MANY) - count(key, _FEW)) / (_MANY - _FEW)
+        rows.append([f"{key}: {SCRIPTS[key].title}", f"{taken / 1000:,.0f}"])
+    print(table(["script", "thousand instructions a request"], rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
