@@ -7,12 +7,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import settings
 
 from gateway.clock import SystemClock
 from gateway.ports import Surroundings
 from gateway.transport.client import open_connections
 from gateway.types import Arrival, Call, ChatRequest, Finish, Operation, TraceContext
 from gateway.wire.format import Format, StreamView, WholeView
+
+settings.register_profile("headrace", deadline=None)  # no test asserts a time, and the machine may be busy
+settings.load_profile("headrace")
 
 pytest_plugins = [
     "tests.factories",
