@@ -39,7 +39,7 @@ def call_grammar(
         return None
     writer = _Writer(control)
     opening, start = writer.text(family.opening), writer.text(family.start)
-    begin = "" if family.text_name else f"{opening} {start}"
+    begin = f"({start})?" if family.text_name else f"{opening} {start}"  # the prompt has it, or the model writes it
     body = f"body {writer.text(family.end)}"
     more = f"({writer.text((family.separator,))} {start} {body}){{0,{MAX_CALLS - 1}}}" if parallel else ""
     calls = f"{body} {more} {writer.text(family.closing)}"

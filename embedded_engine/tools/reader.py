@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from embedded_engine.tools.call_object import CallObject, CallText, NamedCall
 from embedded_engine.tools.families import Family, stripped
+from embedded_engine.tools.marks import could_begin_at, matched
 from embedded_engine.tools.python_calls import PythonCalls
 from embedded_engine.turns import CallPiece
 
@@ -18,6 +19,7 @@ _NAME = re.compile(r"\s*([\w.-]{1,64})")
 _NAME_BEGUN = re.compile(r"\s*[\w.-]{0,64}\Z")
 _PYTHON = re.compile(r"\s*\[\s*[A-Za-z_][\w.]*\(")
 _PYTHON_BEGUN = re.compile(r"\s*(\[\s*([A-Za-z_][\w.]*)?)?\Z")
+_LIST_BEGUN = re.compile(r"\s*\[\s*(\S)")
 _LETTERS = string.ascii_letters + string.digits
 _FREE_TAG = "<|python_tag|>"
 """Llama 3 may put it before a call that is a whole answer."""
@@ -54,6 +56,7 @@ class CallReader:
         self._announced = False
         self._shown = 0
         self._at_start = True
+        self._objects = False
         self._start = stripped(family.start)
         self._ignored = stripped((*family.end, *family.closing, family.separator))
 
@@ -110,14 +113,14 @@ class CallReader:
             self._given, self._text = mark, self._text[at + len(mark) :]
             self._place, self._expected = "marks", [*stripped(self._family.opening), *self._start][1:]
             return True
-        keep = _could_begin_at(self._text, mark)
+        keep = could_begin_at(self._text, mark)
         _say(said, self._text[:keep])
         self._text = self._text[keep:]
         return False
 
     def _read_markless(self, said: Said) -> bool:
         """Calls without a mark are the whole answer, or are none."""
-        if self._at_start and (tag := _matched(self._text, _FREE_TAG)) is not None:
+        if self._at_start and (tag := matched(self._text, _FREE_TAG)) is not None:
             if tag < 0:
                 return False
             self._given, self._text, self._at_start = self._text[:tag], self._text[tag:], False
@@ -135,7 +138,9 @@ class CallReader:
     def _read_marks(self, said: Said) -> bool:
         """The marks after the first one, up to the call itself."""
         while self._expected:
-            end = _matched(self._text, self._expected[0])
+            end = matched(self._text, self._expected[0])
+            if end is None and self._expected[0] == "[" and self._text.lstrip().startswith("{"):
+                end = 0  # some models leave the bracket out around a single call
             if end is None:
                 return self._no_call(said)
             if end < 0:
@@ -147,11 +152,36 @@ class CallReader:
             self._place = "named"
             return True
         if self._call is None:
-            self._call = PythonCalls() if self._family.body == "python" else CallObject()
+            call = self._new_call()
+            if call is None:
+                return False
+            self._call = call
         self._place = "call"
         return True
 
+    def _new_call(self) -> CallObject | PythonCalls | None:
+        """What comes is read as; None while that is not clear. Some models write objects where others write Python."""
+        if self._family.body == "object" or self._objects:
+            return CallObject()
+        begun = _LIST_BEGUN.match(self._text)
+        if begun is None:
+            return None if self._text.strip() in {"", "["} else PythonCalls()
+        if begun[1] != "{":
+            return PythonCalls()
+        self._objects = True
+        self._given += self._text[: begun.start(1)]
+        self._text = self._text[begun.start(1) :]
+        return CallObject()
+
     def _read_name(self, said: Said) -> bool:
+        if (
+            self._at_start and self._family.text_name
+        ):  # most prompts end with the first mark, some leave it to the model
+            end = matched(self._text, self._family.first_mark)
+            if end == -1 or not self._text:
+                return False
+            self._at_start = False
+            self._given, self._text = self._text[: end or 0], self._text[end or 0 :]
         if _NAME_BEGUN.match(self._text):
             return False
         name = _NAME.match(self._text)
@@ -227,9 +257,11 @@ class CallReader:
 
     def _read_after(self) -> bool:
         """Between two calls, or after the last one: marks that end and part are dropped."""
-        again = self._start[0] if self._start else "{" if self._family.body == "object" else ""
-        marks = [*self._ignored, again] if again else self._ignored
-        ends = {mark: end for mark in marks if (end := _matched(self._text, mark)) is not None}
+        objects = self._family.body == "object" or self._objects
+        again = self._start[0] if self._start else "{" if objects else ""
+        ignored = [*self._ignored, ",", "]"] if self._objects else self._ignored
+        marks = [*ignored, again] if again else ignored
+        ends = {mark: end for mark in marks if (end := matched(self._text, mark)) is not None}
         if not ends:
             if not self._text.strip():
                 return False
@@ -257,18 +289,3 @@ class CallReader:
 def _say(said: Said, text: str) -> None:
     if text:
         said.append(text)
-
-
-def _matched(text: str, mark: str) -> int | None:
-    """Where `mark` ends, if `text` begins with it after white space; -1 if it may yet; None if it does not."""
-    start = len(text) - len(text.lstrip())
-    if text.startswith(mark, start):
-        return start + len(mark)
-    return -1 if mark.startswith(text[start:]) else None
-
-
-def _could_begin_at(text: str, mark: str) -> int:
-    """From where the rest of `text`, white space first, may be the beginning of `mark`."""
-    longest = min(len(mark) - 1, len(text))
-    begun = next((size for size in range(longest, 0, -1) if text.endswith(mark[:size])), 0)
-    return len(text[: len(text) - begun].rstrip())

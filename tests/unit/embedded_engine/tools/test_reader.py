@@ -78,7 +78,7 @@ def test_every_family_is_under_test() -> None:
 
 @pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize("name", WRITTEN)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_calls_are_read_however_they_are_cut(name: str, eager: bool, data: Any) -> None:
     """Each family's own way of writing two calls; ids differ."""
@@ -98,7 +98,7 @@ def test_what_is_said_before_and_after_is_kept(family: Family, data: Any) -> Non
 
 
 @pytest.mark.parametrize("family", list(FAMILIES), ids=lambda it: it.name)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(text=st.text(alphabet='<tool_call>{}[]" :,\n|/name=;`▁', max_size=40), data=st.data())
 def test_no_text_is_lost(family: Family, text: str, data: Any) -> None:
     """Whatever comes that is no call is said, and cutting it does not change it."""
@@ -182,6 +182,25 @@ def test_one_call_at_most_where_only_one_is_wanted(name: str) -> None:
     """``parallel_tool_calls`` is false."""
     _, calls = Heard(BY_NAME[name], [WRITTEN[name]], parallel=False).read
     assert [("weather", {"city": "Paris"})] == calls
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("phi", '<|tool_call|>{"name": "add", "arguments": {"a": 1}}<|/tool_call|>'),
+        ("granite", '<|tool_call|> {"name": "add", "arguments": {"a": 1}}'),
+        ("lfm2", '<|tool_call_start|>[{"name": "add", "arguments": {"a": 1}}]<|tool_call_end|>'),
+        ("lfm2", '<|tool_call_start|> [ {"name": "add", "arguments": {"a": 1}}, {"name": "add"} ]<|tool_call_end|>'),
+        ("functionary_v3.2", '>>>add\n{"a": 1}'),
+    ],
+)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_models_of_one_family_differ(name: str, text: str, data: Any) -> None:
+    """A bracket more or less, objects for Python, a mark that the prompt may have or not."""
+    content, calls = Heard(BY_NAME[name], _cut(text, data), eager=False).read
+    assert ("", ("add", {"a": 1})) == (content, calls[0])
+    assert len(calls) == text.count('"name"') or name == "functionary_v3.2"
 
 
 def test_functionary_says_what_it_calls_all() -> None:
