@@ -62,30 +62,29 @@ class TimeLimits:
 class TimeLimit:
     """Cancels the block that it guards when ``due_s`` has passed, and turns that cancellation into ``TimeoutError``."""
 
-    __slots__ = ("_cancelled_before", "_due_s", "_limits", "_slot", "_task", "expired")
+    __slots__ = ("_armed_s", "_cancelled_before", "_due_s", "_limits", "_slot", "_task", "expired")
 
     def __init__(self, limits: TimeLimits, due_s: float) -> None:
         self.expired = False
         self._limits = limits
-        self._due_s = due_s
+        self._due_s = self._armed_s = due_s
         self._slot = 0
         self._task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
 
     def move(self, due_s: float) -> None:
         """The block has until ``due_s`` from now on."""
-        closer = due_s < self._due_s
         self._due_s = due_s
-        if closer and self._task is not None and not self.expired:
+        if due_s < self._armed_s and self._task is not None and not self.expired:
             self._limits.discard(self, self._slot)
-            self._slot = self._limits.add(self, due_s)
+            self._arm()
 
     def ring(self, now_s: float) -> None:
         """Its slot has come, and maybe its end."""
         if self._task is None:
             return
         if now_s < self._due_s:
-            self._slot = self._limits.add(self, self._due_s)
+            self._arm()
         else:
             self.expired = True
             self._task.cancel()
@@ -95,7 +94,7 @@ class TimeLimit:
         if self._task is None:
             raise RuntimeError("a time limit guards a task")
         self._cancelled_before = self._task.cancelling()
-        self._slot = self._limits.add(self, self._due_s)
+        self._arm()
         return self
 
     def __exit__(
@@ -107,3 +106,7 @@ class TimeLimit:
         ours = self.expired and task is not None and task.uncancel() <= self._cancelled_before
         if ours and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
+
+    def _arm(self) -> None:
+        self._armed_s = self._due_s
+        self._slot = self._limits.add(self, self._due_s)

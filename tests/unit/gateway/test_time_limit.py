@@ -77,6 +77,24 @@ async def test_a_limit_that_moves_away_is_found_out_when_its_slot_comes() -> Non
 
 
 @on_a_clocked_loop
+async def test_a_limit_that_goes_to_and_fro_stays_in_its_slot() -> None:
+    """A stream moves it away and back with every chunk: nothing is done until its first slot comes."""
+    limits = TimeLimits(asyncio.get_running_loop())
+    limit = TimeLimit(limits, 1010.0)
+    task = asyncio.create_task(_guarded(limit, asyncio.Event()))
+    await _until(1001.0)
+    slot = limit._slot
+    for now_s in (1001.0, 1002.0, 1003.0):
+        limit.move(1900.0)
+        limit.move(now_s + 10)
+        assert slot == limit._slot
+    await _until(1012.9)
+    assert not task.done()
+    await _until(1013.1)
+    assert "late" == await task
+
+
+@on_a_clocked_loop
 async def test_a_limit_can_move_closer() -> None:
     """What had until the deadline may get less time than that."""
     limit = _limit(1900.0)
