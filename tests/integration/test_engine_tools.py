@@ -194,6 +194,18 @@ async def test_what_is_measured_stands_in_the_answer(front: Any, stream: bool) -
     assert 6 == timings["predicted_n"]
 
 
+async def test_a_prompt_that_was_read_before_costs_less_and_says_so(front: Any) -> None:
+    """In the usage, in the timings, in a header and on the ledger."""
+    words = "A long preface that nobody has sent before. " * 12
+    fields = {"model": "any", "messages": [{"role": "user", "content": words}], "max_tokens": 2}
+    cold, warm = [await front.openai().chat.completions.with_raw_response.create(**fields) for _ in range(2)]
+    remembered = warm.parse().usage.prompt_tokens_details.cached_tokens
+    assert cold.parse().usage.prompt_tokens_details.cached_tokens < remembered < warm.parse().usage.prompt_tokens
+    assert str(remembered) == warm.headers["x-headrace-cached-tokens"]
+    assert remembered == warm.parse().model_extra["timings"]["cache_n"]
+    assert remembered == (await front.rows())[-1]["cached_tokens"]
+
+
 async def test_a_prediction_is_counted(front: Any) -> None:
     """OpenAI's two counts; they are of the client's own prediction only."""
     plain = await front.openai().chat.completions.create(**{**ASK, "tools": openai.NOT_GIVEN, "max_tokens": 16})

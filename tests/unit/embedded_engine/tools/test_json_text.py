@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedded_engine.tools.json_text import JsonText
@@ -23,6 +23,7 @@ def _read(text: str, cuts: list[int]) -> tuple[int, bool, bool]:
     return at, value.whole, value.broken
 
 
+@settings(max_examples=40)
 @given(VALUES, st.booleans(), st.booleans(), st.data())
 def test_a_value_ends_where_it_ends_however_it_is_cut(value: Any, ascii_only: bool, wide: bool, data: Any) -> None:
     """What follows is not touched."""
