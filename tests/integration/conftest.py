@@ -29,6 +29,9 @@ KEY = "sk-acme-0123456789"
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Empty: loading the usual certificates costs each client 40 ms, and nothing here speaks TLS."""
 
+_START_PATIENCE_S = 60.0
+"""A gateway opens its port when its engine is ready, which loads, tests and measures a model first."""
+
 
 async def _eventually(condition: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
     """Returns as soon as ``condition`` holds; for states that nobody announces with an event."""
@@ -181,7 +184,7 @@ async def _start(stack: AsyncExitStack, folder: Path, policy: Mapping[str, Any],
     gateway = Gateway(chosen)
     server = _InProcessServer(gateway, chosen)
     serving = asyncio.create_task(server.serve())
-    await _eventually(lambda: server.started or serving.done())
+    await _eventually(lambda: server.started or serving.done(), within_s=_START_PATIENCE_S)
     assert server.started, "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, verify=_NO_TLS)
