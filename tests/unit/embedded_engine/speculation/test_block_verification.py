@@ -104,9 +104,10 @@ def _law(step: Step, sampling: str, *, vocabulary: int = 3, max_tokens: int = 2)
     return law_of(decode(step, model, parameters, draft=lambda _: (), max_tokens=max_tokens))
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("length", [1, 2, 3])
-def test_a_sampled_block_does_not_change_the_law_of_the_output(sampling: str, length: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "sampling"), [*((length, name) for length in (1, 2) for name in SAMPLINGS), (3, "plain"), (3, "greedy")]
+)
+def test_a_sampled_block_does_not_change_the_law_of_the_output(length: int, sampling: str) -> None:
     """Every text keeps its probability, an end inside the block and a block beyond the last token included."""
     assert distance(_law(_plain, sampling), _law(Blocks(length).step, sampling)) < TOLERANCE
 

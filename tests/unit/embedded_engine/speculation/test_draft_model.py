@@ -18,7 +18,7 @@ from tests.unit.embedded_engine.speculation.enumeration import TinyModel
 from tests.unit.embedded_engine.toy import ToyKernels
 
 PROMPT = (65, 66, 67)
-DRAWS = 3000
+DRAWS = 1500
 CHI_SQUARE_LIMIT = 56.5
 """Fifteen degrees of freedom pass it once in a million."""
 
@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_answer_again() -> None:
 
 
 def test_the_first_two_tokens_have_the_law_of_the_target() -> None:
-    """Chi-square over pairs of four tokens, 3,000 seeds; a true law fails once in a million times."""
+    """Chi-square over pairs of four tokens, 1,500 seeds; a true law fails once in a million times."""
     target, small = TinyModel(4, salt=3), TinyModel(4, salt=8)
     sampling = {"temperature": 2.0, "presence_penalty": 1.5}
     counts: Counter[tuple[int, ...]] = Counter()
