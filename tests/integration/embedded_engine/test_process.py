@@ -156,6 +156,30 @@ async def test_when_the_process_dies_every_request_hears_of_it_at_once(default_m
     await engine.close()
 
 
+async def test_after_a_death_under_load_the_next_one_knows_nothing(default_model_path: Path) -> None:
+    """Whoever ran or waited hears of it; a new process answers the same, with its cache cold."""
+    request = Generate(text="A mill stands on the river. " * 12, temperature=0, max_tokens=6)
+    answers = []
+    for life in range(2):
+        engine = await EngineProcess.start(_settings(default_model_path))
+        await engine.ready()
+        text, (done,) = await _collect(engine, request)
+        answers.append(text)
+        assert 0 == done.measured.cached_tokens
+        assert (await _collect(engine, request))[1][0].measured.cached_tokens > 50
+        if life == 0:
+            crowd = [engine.generate(Generate(text=f"Once {n}", max_tokens=300, seed=n)) for n in range(4)]
+            for generation in crowd:
+                assert isinstance(await anext(generation), Accepted)
+            os.kill(engine.pid, signal.SIGKILL)
+            for generation in crowd:
+                with pytest.raises(EngineDied):
+                    async for _ in generation:
+                        pass
+        await engine.close()
+    assert answers[0] == answers[1]
+
+
 async def test_an_engine_that_stands_still_is_ended(default_model_path: Path, stop_process: Any) -> None:
     """A process stopped in its tracks is killed by its watch, even if all who asked it have given up meanwhile."""
     engine = await EngineProcess.start(_settings(default_model_path))

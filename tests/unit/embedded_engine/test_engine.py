@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from embedded_engine.engine import Engine
 from embedded_engine.errors import ContextLengthExceeded, InvalidRequest, ModelNotFound, QueueFull
 from embedded_engine.measured import Measured
-from embedded_engine.messages import ChatMessage, Generate
+from embedded_engine.messages import ChatMessage, Done, Failed, Generate, Text
 from embedded_engine.settings import EngineSettings
 from tests.unit.embedded_engine.toy import ToyKernels, run
 
@@ -127,6 +127,67 @@ def test_a_request_waits_until_the_cells_it_may_need_are_free(make_engine: MakeE
     engine.step()
     assert (2, 1) == (engine.running, engine.queued)
     assert {20} == {done.completion_tokens for done in run_all(engine).done.values()}
+
+
+class _Clock:
+    """Stands until it is moved."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_whose_time_is_over_is_told_so_queued_or_running() -> None:
+    """A clear error, nothing more of it, and its slot is free; who has no deadline waits as long as it takes."""
+    clock = _Clock()
+    engine = Engine(EngineSettings(model_path="toy", slots=1, threads=1, context_tokens=128), ToyKernels(), clock=clock)
+    requests = [_ask(1, deadline_s=5.0), _ask(2, deadline_s=2.0), _ask(3, max_tokens=4), _ask(4, deadline_s=60.0)]
+    for request in requests:
+        engine.submit(engine.prepare(request))
+    assert {1: 0} == {event.id: event.choice for event in engine.step() if isinstance(event, Text)}
+    clock.now_s += 2
+    assert {2: "deadline_exceeded"} == {event.id: event.code for event in engine.step() if isinstance(event, Failed)}
+    clock.now_s += 3
+    events = engine.step()
+    assert {1: "deadline_exceeded"} == {event.id: event.code for event in events if isinstance(event, Failed)}
+    assert 1 not in engine.requests
+    assert {(3, 0), (4, 0)} == set(run(engine).done)
+
+
+def test_an_answer_says_how_long_it_took() -> None:
+    """In the queue, over its prompt, and over its tokens."""
+    clock = _Clock()
+    settings = EngineSettings(
+        model_path="toy", slots=1, threads=1, context_tokens=128, step_tokens=4, speculation=False
+    )
+    engine, done = Engine(settings, ToyKernels(), clock=clock), {}
+    for number in (1, 2):
+        engine.submit(engine.prepare(_ask(number, "x" * 8 + str(number), max_tokens=5)))
+    while engine.busy:
+        clock.now_s += 1
+        done |= {event.id: event for event in engine.step() if isinstance(event, Done)}
+    times = [(one.measured.queue_s, one.measured.prefill_s, one.measured.decode_s) for one in done.values()]
+    assert (0.0, 3.0, 4.0) == times[0]
+    assert (8.0, 4.0) == (times[1][0], times[1][2])
+
+
+def test_who_says_that_its_answer_is_short_goes_first(make_engine: MakeEngine) -> None:
+    """Among those that wait."""
+    engine = make_engine(slots=1)
+    for number, predicted_tokens in [(1, None), (2, 60), (3, 2)]:
+        engine.submit(engine.prepare(_ask(number, predicted_tokens=predicted_tokens, max_tokens=60)))
+    order = []
+    while engine.busy:
+        order += [event.id for event in engine.step() if isinstance(event, Done)]
+    assert [1, 3, 2] == order
+
+
+def test_hundreds_may_wait_and_each_is_answered(make_engine: MakeEngine, run_all: RunAll) -> None:
+    """Three hundred in the queue of four slots."""
+    engine = make_engine(queue_limit=400)
+    answers = run_all(engine, *(_ask(number, str(number), max_tokens=3) for number in range(300)))
+    assert {(number, 0) for number in range(300)} == set(answers.done)
 
 
 def test_a_failed_batch_fails_the_requests_in_it_and_nobody_else(
