@@ -21,7 +21,7 @@ from gateway.decide import decide, refusal
 from gateway.door import new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet import Fleet
-from gateway.forecast import Forecast
+from gateway.forecast import Forecast, Seconds
 from gateway.kept_state import LEDGER_FILE
 from gateway.route import Route
 from gateway.settings import read_settings
@@ -161,11 +161,16 @@ def _blame(error: Exception) -> str:
 
 def _as_text(explanation: Explanation) -> list[str]:
     forecast, decision = explanation.forecast, explanation.decision
+    kind = explanation.forecast.kind.replace("_", " ")
     output = f"output p50 {forecast.output_tokens_p50}, p90 {forecast.output_tokens_p90} tokens"
-    lines = [f"route      {explanation.route.name}", f"forecast   {forecast.prompt_tokens} prompt tokens; {output}"]
+    lines = [
+        f"route      {explanation.route.name}",
+        f"forecast   {forecast.prompt_tokens} prompt tokens; {output}; {kind}",
+    ]
     for place, bill in enumerate(decision.order, start=1):
         lines += ["", f"{place}. {_name(bill)}", *(_line(bill, term, usd) for term, usd in bill.terms)]
         lines.append(f"   {'total':<12} ${bill.total_usd:.6f}")
+        lines.append(f"   {'time':<12} {_times(forecast, bill)}")
     for out in decision.excluded:
         lines += ["", f"x  {out.candidate.backend}/{out.candidate.model}", f"   {out.filter}: {out.reason}"]
     lines.append("")
@@ -185,6 +190,22 @@ def _as_kept(explanation: Explanation) -> str:
     return f"{_name(kept[0]) if kept else 'nobody'} then: this policy, or what it remembers, is not the same as then"
 
 
+def _times(forecast: Forecast, bill: Bill) -> str:
+    first, whole = _seconds(forecast, bill)
+    return (
+        f"first token {first.p50:.2f} s (p90 {first.p90:.2f} s), "
+        f"whole answer {whole.p50:.2f} s (p80 {whole.p80:.2f} s, p90 {whole.p90:.2f} s)"
+    )
+
+
+def _seconds(forecast: Forecast, bill: Bill) -> tuple[Seconds, Seconds]:
+    """When the first token and the last one are expected from a candidate."""
+    p50_s, p90_s = bill.candidate.first_token_p50_s, bill.candidate.first_token_p90_s
+    pace = bill.candidate.seconds_per_token
+    whole = forecast.total_s(first_token_p50_s=p50_s, first_token_p90_s=p90_s, seconds_per_token=pace)
+    return Seconds.around(p50_s, p90_s), whole
+
+
 def _line(bill: Bill, term: str, usd: float) -> str:
     assumed = " (assumed: no price is known)" if term == "money" and bill.candidate.price is None else ""
     return f"   {term:<12} ${usd:.6f}{assumed}"
@@ -194,7 +215,8 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
     decision = explanation.decision
     return {
         "route": explanation.route.name,
-        "forecast": asdict(explanation.forecast),
+        "forecast": asdict(explanation.forecast)
+        | {"class": explanation.forecast.length_class, "kind": explanation.forecast.kind},
         "candidates": [
             {
                 "backend": bill.candidate.backend,
@@ -202,6 +224,8 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
                 "terms_usd": dict(bill.terms),
                 "total_usd": bill.total_usd,
                 "price_known": bill.candidate.price is not None,
+                "first_token_s": asdict(_seconds(explanation.forecast, bill)[0]),
+                "whole_answer_s": asdict(_seconds(explanation.forecast, bill)[1]),
             }
             for bill in decision.order
         ],

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gateway.types import LedgerEntry, Status
-from policies.classify._prompt_tokens import choices
+from policies.classify._prompt_tokens import choices, writes
 
 _CUT_SHORT = "length"
 _SLACK_TOKENS = 64
@@ -29,7 +29,7 @@ def answer_seen(entry: LedgerEntry) -> AnswerSeen | None:
         return None
     attempt = entry.attempts[-1]
     usage = attempt.usage
-    if usage is None or usage.estimated or usage.output_tokens <= 0:
+    if usage is None or usage.estimated or usage.output_tokens <= 0 or not writes(request):
         return None
     written = choices(request)
     tokens = usage.output_tokens // written

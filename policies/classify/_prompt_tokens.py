@@ -2,7 +2,7 @@
 
 import math
 
-from gateway.types import ChatRequest
+from gateway.types import ChatRequest, Operation
 
 
 def prompt_tokens(request: ChatRequest, *, bytes_per_token: float, message_tokens: int, image_tokens: int) -> int:
@@ -23,6 +23,11 @@ def choices(request: ChatRequest) -> int:
     if isinstance(request.prompt, tuple) and request.prompt and not isinstance(request.prompt[0], int):
         prompts = len(request.prompt)
     return max(request.n, 1) * prompts
+
+
+def writes(request: ChatRequest) -> bool:
+    """Whether there is an answer to write: embeddings are read only."""
+    return request.arrival.operation is not Operation.EMBEDDING
 
 
 def _counted(prompt: object) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gateway.forecast import Forecast
 from gateway.types import ChatRequest, LedgerEntry, Status
 from policies.classify._kaplan_meier import quantiles
-from policies.classify._prompt_tokens import choices, prompt_tokens
+from policies.classify._prompt_tokens import choices, prompt_tokens, writes
 
 _CUT_SHORT = "length"
 _MODELS = 512
@@ -115,6 +115,8 @@ class ByLength:
         answers = self._answers.get(request.model)
         if answers is not None and answers.count >= self.enough_answers:
             p50, p90 = answers.p50, answers.p90
+        if not writes(request):
+            p50 = p90 = 0
         if request.max_tokens is not None:
             p50, p90 = min(p50, request.max_tokens), min(p90, request.max_tokens)
         written = choices(request)

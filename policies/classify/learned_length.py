@@ -13,7 +13,7 @@ from policies.classify._length_prior import read_prior, to_tokens
 from policies.classify._length_records import read_record, records
 from policies.classify._lengths import Lengths
 from policies.classify._model_lengths import ModelLengths, Shift
-from policies.classify._prompt_tokens import choices, prompt_tokens
+from policies.classify._prompt_tokens import choices, prompt_tokens, writes
 from policies.classify._residuals import Spread
 
 _SLOTS_PER_MB = 1024 * 1024 // 12
@@ -76,20 +76,17 @@ class LearnedLength:
 
     def forecast(self, request: ChatRequest) -> Forecast:
         """The tokens of the whole prompt, and the median and nine-in-ten length of all choices together."""
-        expected = self._lengths.expect(request)
         known = self._lengths.known(request)
+        if not writes(request):
+            return Forecast(prompt_tokens=self._prompt_tokens(request, known), output_tokens_p50=0, output_tokens_p90=0)
+        expected = self._lengths.expect(request)
         spread = known.spread() if known is not None else self._start(request)
         p50, p90 = to_tokens(expected.level + spread.p50), to_tokens(expected.level + spread.p90)
         if request.max_tokens is not None:
             p50, p90 = min(p50, request.max_tokens), min(p90, request.max_tokens)
         written = choices(request)
         return Forecast(
-            prompt_tokens=prompt_tokens(
-                request,
-                bytes_per_token=(known.bytes_per_token if known is not None else None) or self.bytes_per_token,
-                message_tokens=self.message_tokens,
-                image_tokens=self.image_tokens,
-            ),
+            prompt_tokens=self._prompt_tokens(request, known),
             output_tokens_p50=p50 * written,
             output_tokens_p90=p90 * written,
             choices=written,
@@ -122,6 +119,14 @@ class LearnedLength:
             ValueError: it is none, or one of another release.
         """
         read_record(self._lengths, record)
+
+    def _prompt_tokens(self, request: ChatRequest, known: ModelLengths | None) -> int:
+        return prompt_tokens(
+            request,
+            bytes_per_token=(known.bytes_per_token if known is not None else None) or self.bytes_per_token,
+            message_tokens=self.message_tokens,
+            image_tokens=self.image_tokens,
+        )
 
     def _start(self, request: ChatRequest) -> Spread:
         """What is known of a model that has not answered this tenant here: by another replica, or here by others."""

@@ -37,6 +37,7 @@ def test_the_bills_are_shown_term_by_term_and_the_choice_at_the_end(
     assert 2 == sum(line.startswith("   decoding") for line in lines)
     assert 2 == sum(line.startswith("   total") for line in lines)
     assert "forecast" in lines[1]
+    assert 2 == sum(line.startswith("   time         first token 0.") and "whole answer" in line for line in lines)
 
 
 def test_json_says_what_the_decision_is(run: Any, policy_file: Path, request_file: Any) -> None:
@@ -45,6 +46,7 @@ def test_json_says_what_the_decision_is(run: Any, policy_file: Path, request_fil
     code, out, _ = run("explain", "--json", policy_file, path)
     told = json.loads(out)
     explanation = explain(read_world(policy_file)[1], path.read_bytes())
+    times = [(one.pop("first_token_s"), one.pop("whole_answer_s")) for one in told["candidates"]]
     assert (0, "main", "dear", None) == (code, told["route"], told["choice"], told["refused"])
     assert [
         {
@@ -59,6 +61,8 @@ def test_json_says_what_the_decision_is(run: Any, policy_file: Path, request_fil
     (out_,) = explanation.decision.excluded
     assert [{"backend": "cheap", "model": "small", "filter": "fits_context", "reason": out_.reason}] == told["excluded"]
     assert explanation.forecast.prompt_tokens == told["forecast"]["prompt_tokens"]
+    assert "long_in_" in told["forecast"]["kind"]
+    assert all(first["p50"] <= first["p80"] <= first["p90"] and first["p90"] < whole["p90"] for first, whole in times)
 
 
 def test_who_is_out_is_shown_with_the_reason(run: Any, policy_file: Path, request_file: Any) -> None:

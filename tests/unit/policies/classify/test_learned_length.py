@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gateway.conversation import FunctionCall, Message, Part, ToolCall
 from gateway.forecast import Forecast
 from gateway.stores.memory import MemoryShared
-from gateway.types import Status, Usage
+from gateway.types import Operation, Status, Usage
 from policies.classify.learned_length import LearnedLength, _key
 
 Make = Callable[..., Any]
@@ -105,6 +105,15 @@ def test_each_choice_is_an_answer(make_request: Make) -> None:
     six = policy.forecast(make_request(prompt=("Once", "Twice"), prompt_bytes=9, n=3))
     assert 6 * one.output_tokens_p50 == six.output_tokens_p50
     assert (6, one.length_class) == (six.choices, six.length_class)
+
+
+def test_an_embedding_writes_nothing(answered: Make) -> None:
+    """It is read only; and teaches nothing of answers."""
+    policy = LearnedLength()
+    fields = {"messages": (), "prompt": "hello", "prompt_bytes": 5, "operation": Operation.EMBEDDING}
+    forecast = answered(policy, 9, **fields)
+    assert (2, 0, 0) == (forecast.prompt_tokens, forecast.output_tokens_p50, forecast.output_tokens_p90)
+    assert {} == policy._lengths.tenants
 
 
 def test_prompt_tokens_follow_what_the_model_counts(make_request: Make, answered: Make) -> None:
