@@ -33,6 +33,7 @@ class ModelRecord(Struct, frozen=True, tag="model"):
     model: str
     weights: WeightsState
     residuals: list[tuple[float, bool]]
+    bands: list[list[tuple[float, bool]]]
     shift: Shift
     start: Spread
     bytes_per_token: float | None
@@ -79,6 +80,7 @@ def _record(tenant: str, model: str, known: ModelLengths) -> ModelRecord:
         model=model,
         weights=known.weights.state(),
         residuals=known.residuals.values(),
+        bands=[band.values() for band in known.bands],
         shift=known.shift,
         start=known.start,
         bytes_per_token=known.bytes_per_token,
@@ -89,10 +91,11 @@ def _model(record: ModelRecord) -> ModelLengths:
     known = ModelLengths(record.start)
     known.weights = FeatureWeights.from_state(record.weights)
     known.shift, known.bytes_per_token = _sane(record.shift), record.bytes_per_token
-    for residual, cut_short in record.residuals:
-        if not abs(residual) < _MOST_LEVEL:
-            raise ValueError("a residual is out of bounds")
-        known.residuals.add(residual, cut_short=cut_short)
+    for residuals, kept in zip((known.residuals, *known.bands), (record.residuals, *record.bands), strict=True):
+        for residual, cut_short in kept:
+            if not abs(residual) < _MOST_LEVEL:
+                raise ValueError("a residual is out of bounds")
+            residuals.add(residual, cut_short=cut_short)
     return known
 
 

@@ -102,7 +102,7 @@ class Lengths:
         """Takes an answer in, and gives what is now known of its model, which was ``put`` before."""
         expected = self._pending.pop(request.arrival.id, None) or self.expect(request)
         model = self._latest(request)
-        level, spread = to_level(answer.tokens), model.spread()
+        level, spread = to_level(answer.tokens), model.spread(expected.level)
         residual = level - expected.level - spread.p50
         if not (answer.cut_short and residual < 0):
             trust = min(1.0, (_WIDE / max(spread.p90 - spread.p50, 1e-6)) ** 2)
@@ -114,7 +114,7 @@ class Lengths:
             self._drift(expected.conversation).learn(residual)
             if model.weights.slots != slots:
                 self.keep_within_bounds()
-        model.residuals.add(level - expected.level, cut_short=answer.cut_short)
+        model.learn(expected.level, level - expected.level, cut_short=answer.cut_short)
         return model
 
     def keep_within_bounds(self) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from policies.classify._kaplan_meier import quantiles
 
-LEVELS = (0.5, 0.8, 0.9)
+LEVELS = (0.5, 0.9)
 
 _WINDOW = 1024
 _LATEST = 24
@@ -19,10 +19,9 @@ _FEW = 32
 
 
 class Spread(Struct, frozen=True):
-    """Residuals at the median, the 80th and the 90th percentile, in log space."""
+    """Residuals at the median and at the 90th percentile, in log space."""
 
     p50: float
-    p80: float
     p90: float
 
 
@@ -42,7 +41,7 @@ class Residuals:
         self._latest: deque[tuple[float, bool]] = deque()
         self._sorted: list[tuple[float, bool]] = []
         self._added = self._cut_short = self.seen = 0
-        self.spread = Spread(0.0, 0.0, 0.0)
+        self.spread = Spread(0.0, 0.0)
 
     @property
     def count(self) -> int:

@@ -36,7 +36,8 @@ class LearnedLength:
     ended well and whose tokens the backend counted. Features are the prompt's words and pairs of words (its first 400
     and last 200 characters), the lengths of earlier answers, the instructions, settings and tools, as hashes; their
     weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 1,024 residuals
-    of this model's answers to this tenant, or of those since the model behind the name changed. Answers cut short by
+    of this model's answers to this tenant that were expected to be about as long, or of those since the model
+    behind the name changed. Answers cut short by
     ``max_tokens`` count as lower bounds (Kaplan-Meier).
 
     What one model's answers to one tenant teach stays with that tenant and that model. Between tenants, and between
@@ -80,7 +81,7 @@ class LearnedLength:
         if not writes(request):
             return Forecast(prompt_tokens=self._prompt_tokens(request, known), output_tokens_p50=0, output_tokens_p90=0)
         expected = self._lengths.expect(request)
-        spread = known.spread() if known is not None else self._start(request)
+        spread = known.spread(expected.level) if known is not None else self._start(request)
         p50, p90 = to_tokens(expected.level + spread.p50), to_tokens(expected.level + spread.p90)
         if request.max_tokens is not None:
             p50, p90 = min(p50, request.max_tokens), min(p90, request.max_tokens)
