@@ -30,6 +30,7 @@ class Choice:
         slot: The sequence that holds its cells; None when it has none.
         computed: So many of `tokens` have their cells there.
         over: Whether nothing more comes.
+        left: Whether everybody who followed it has been told so.
         transcript: What its tokens say.
         unreported_tokens: Emitted since the last text went out.
         logprobs: Those of tokens whose text is not out yet.
@@ -47,6 +48,7 @@ class Choice:
     slot: int | None = None
     computed: int = 0
     over: bool = False
+    left: bool = False
     transcript: Transcript
     unreported_tokens: int = 0
     logprobs: PendingLogprobs = field(default_factory=PendingLogprobs)

@@ -195,7 +195,7 @@ class Engine:
         Its slots are free at once and no event of it follows. Unknown ids are ignored.
         """
         if running := self._scheduler.requests.get(number):
-            self._scheduler.drop(running)
+            self._drop(running)
         self._embedder.cancel(number)
 
     def step(self) -> list[Event]:
@@ -216,7 +216,7 @@ class Engine:
     def _fail_expired(self) -> Iterator[Failed]:
         for running in self._scheduler.expired(self._clock()):
             yield fail(running, DeadlineExceeded(f"not done {running.request.deadline_s:g} s after it was taken"))
-            self._scheduler.drop(running)
+            self._drop(running)
 
     def _schedule(self) -> list[Planned]:
         self._scheduler.make_room()
@@ -274,10 +274,22 @@ class Engine:
     def _release_what_is_over(self) -> None:
         for running in tuple(self._scheduler.requests.values()):
             for choice in running.choices:
-                if choice.over and choice.slot is not None:
-                    self._scheduler.release(choice, keep=not running.abandoned)
-                    self._speculator.end(choice.draft)
-                    choice.leave_draft_model()
-                    self._workload.learn(choice)
+                if choice.over:
+                    self._leave(choice)
             if running.over:
-                self._scheduler.drop(running)
+                self._drop(running)
+
+    def _drop(self, running: Running) -> None:
+        """Nothing more comes of a request."""
+        for choice in running.choices:
+            self._leave(choice)
+        self._scheduler.drop(running)
+
+    def _leave(self, choice: Choice) -> None:
+        """Nothing more comes of a choice."""
+        self._scheduler.release(choice, keep=choice.running.prompt_is_read and not choice.running.abandoned)
+        if not choice.left:
+            choice.left = True
+            self._speculator.end(choice.draft)
+            choice.leave_draft_model()
+            self._workload.learn(choice)

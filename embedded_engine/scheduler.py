@@ -129,7 +129,7 @@ class Scheduler:
     def drop(self, running: Running) -> None:
         """A request is over: its slots and its places in the queue are free."""
         for choice in running.choices:
-            self.release(choice, keep=running.prompt_is_read and not running.abandoned)
+            self.release(choice, keep=False)
         self._waiting = [waiting for waiting in self._waiting if waiting.running is not running]
         heapq.heapify(self._waiting)
         self.requests.pop(running.request.id, None)
