@@ -35,10 +35,9 @@ class LearnedLength:
     the conversation, the prompt's length and a few phrases. All else is learned while it serves, from answers that
     ended well and whose tokens the backend counted. Features are the prompt's words and pairs of words (its first 400
     and last 200 characters), the lengths of earlier answers, the instructions, settings and tools, as hashes; their
-    weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 1,024 residuals
-    of this model's answers to this tenant that were expected to be about as long, or of those since the model
-    behind the name changed. Answers cut short by
-    ``max_tokens`` count as lower bounds (Kaplan-Meier).
+    weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 1,024 residuals of
+    this model's answers to this tenant that were expected to be about as long, or of those since the model behind the
+    name changed. Answers cut short by ``max_tokens`` count as lower bounds (Kaplan-Meier).
 
     What one model's answers to one tenant teach stays with that tenant and that model. Between tenants, and between
     replicas of the gateway, goes only how much longer or shorter a model answers than the formula says: three numbers.
@@ -138,12 +137,11 @@ class LearnedLength:
         return self._lengths.start(request)
 
     def _tell(self, request: ChatRequest, model: ModelLengths) -> None:
-        pool = self._lengths.pools[request.model]
+        shifts = {_key(request.arrival.tenant, request.model): model.shift}
+        if (pool := self._lengths.pools.get(request.model)) is not None:  # none while all answers were cut short
+            shifts[_key("", request.model)] = pool
         for shared in self._meeting:
-            for key, shift in (
-                (_key(request.arrival.tenant, request.model), model.shift),
-                (_key("", request.model), pool),
-            ):
+            for key, shift in shifts.items():
                 told = shared.get(key)
                 other = Shift.from_text(told[0]) if told is not None else None
                 if other is None or other.count <= shift.count:

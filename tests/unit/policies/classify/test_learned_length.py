@@ -376,6 +376,15 @@ def test_a_replica_begins_with_what_another_has_seen(answered: Make, make_reques
     assert second.forecast(make_request(SHORT, tenant="acme")).output_tokens_p50 < 80
 
 
+def test_a_model_whose_only_answers_were_cut_short_tells_what_it_has(answered: Make, hand_clock: Any) -> None:
+    """Nothing is known yet of how long its answers are for whoever asks, and that is no mistake."""
+    policy = LearnedLength()
+    shared = MemoryShared(hand_clock)
+    policy.share(shared)
+    answered(policy, 1, LONG, ended={"finish_reason": "length"}, max_tokens=1)
+    assert 1 == len(shared)
+
+
 @pytest.mark.parametrize("told", ["", "x", "1 2", "nan nan nan", "5 inf 1", "5 1e9 1", "5 0 -1", "-5 0 1", "5 0 1 2"])
 def test_garbage_among_the_shared_facts_is_passed_over(make_request: Make, hand_clock: Any, told: str) -> None:
     """Whoever wrote it."""
