@@ -52,11 +52,7 @@ class Lane:
         standing, facts, prompt_tokens = self.standing, self.facts, look.prompt_tokens
         work = standing.work
         cold_tokens = prompt_tokens - warm_tokens
-        # What the backend measures itself goes before what was learned.
-        tokens_per_s = facts.prefill_tokens_per_s
-        if tokens_per_s is None:
-            behind = 1 + (warm_tokens + cold_tokens / 2) / ATTENTION_TOKENS
-            tokens_per_s = 1 / (work.prefill.slowness_s * behind)
+        tokens_per_s = self._reads_tokens_per_s(warm_tokens, cold_tokens)
         of_others = max((facts.in_flight or 0) - in_flight, 0)  # those of other processes that share the engine
         in_flight += of_others
         step_s = work.decoding.seconds_per_token(work.in_flight + of_others + 1, work.kv_tokens + prompt_tokens)
@@ -87,6 +83,13 @@ class Lane:
             return candidate
         down = self._down(look, resting)
         return candidate if down is None else replace(candidate, down=down[0], retry_in_s=down[1])
+
+    def _reads_tokens_per_s(self, warm_tokens: int, cold_tokens: int) -> float:
+        """What the backend measures itself goes before what was learned."""
+        if self.facts.prefill_tokens_per_s is not None:
+            return self.facts.prefill_tokens_per_s
+        behind = 1 + (warm_tokens + cold_tokens / 2) / ATTENTION_TOKENS
+        return 1 / (self.standing.work.prefill.slowness_s * behind)
 
     def _down(self, look: Look, resting: tuple[str, float] | None) -> tuple[str, float | None] | None:
         """Why nothing should go there now, and when to come back."""
