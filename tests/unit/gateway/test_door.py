@@ -144,3 +144,10 @@ def test_request_ids_differ() -> None:
     ids = {new_request_id() for _ in range(1000)}
     assert 1000 == len(ids)
     assert all(name.startswith("req_") and len(name) == 28 for name in ids)
+
+
+def test_what_a_client_says_in_passing_arrives(make_exchange: Any, clock: Any) -> None:
+    """What it calls the conversation, and by when it wants the answer."""
+    headers = [(b"session-id", b"s-1"), (b"x-headrace-deadline-ms", b"2500")]
+    arrival, _, refused = Door({}, max_header_bytes=4096, clock=clock).arrive(make_exchange(headers=headers))
+    assert ("s-1", 2.5, None) == (arrival.session, arrival.deadline_s, refused)

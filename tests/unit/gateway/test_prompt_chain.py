@@ -1,14 +1,16 @@
 """The digests of a prompt."""
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import prompt_chain
+from gateway import prompt_chain, prompt_layout
 from gateway.conversation import FunctionCall, Message, Part, Prompt, ToolCall
+from gateway.prefix import PrefixIndex
 from gateway.prompt_chain import SessionChains
 from gateway.types import ChatRequest, Operation
 
@@ -232,3 +234,25 @@ def test_the_memory_of_conversations_is_bounded_and_the_oldest_go_first(make_req
         chains.chain(make_request(f"{number} " * 200))
         assert chains.held_bytes <= 100_000
     assert 40 < len(chains) < 120
+
+
+@given(sent=st.lists(st.lists(messages, max_size=4), max_size=4), asked=st.lists(messages, max_size=4))
+def test_no_more_is_claimed_to_be_warm_than_the_common_beginning(
+    make_request: Make, sent: list[list[Message]], asked: list[Message]
+) -> None:
+    """Of any prompt that was sent there before; and nothing at all for another tenant."""
+    index, chains = PrefixIndex(), SessionChains(chunk_bytes=8)
+    cache = index.open()
+    for history in sent:
+        index.read(chains.chain(make_request(messages=tuple(history))).digests, cache, 0.0)
+    digests, ends_bytes, _ = chains.chain(make_request(messages=tuple(asked)))
+    (depth,) = index.depths(digests, [cache], 0.0)
+    common_bytes = max((_common_bytes(history, asked) for history in sent), default=0)
+    assert (ends_bytes[depth - 1] if depth else 0) <= common_bytes
+    stranger = chains.chain(make_request(messages=tuple(asked), tenant="stranger"))
+    assert [0] == index.depths(stranger.digests, [cache], 0.0)
+
+
+def _common_bytes(one: list[Message], other: list[Message]) -> int:
+    first, second = (b"".join(map(prompt_layout.message_bytes, history)) for history in (one, other))
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))))
