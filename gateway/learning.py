@@ -86,16 +86,10 @@ class Learning:
             await self.save()
 
     async def _write(self, path: Path, record: bytes) -> None:
-        digest = blake2s(record).digest()
-        if self._written.get(path) == digest:
-            await asyncio.sleep(0)  # requests go first: one record at a time
-            return
         try:
-            await asyncio.to_thread(_replace, path, record)
+            self._written[path] = await asyncio.to_thread(_replace, path, record, self._written.get(path))
         except OSError as error:
             self._complain("what was learned cannot be kept: %s", error.strerror)
-        else:
-            self._written[path] = digest
 
     def _read(self, folder: Path) -> list[bytes]:
         """The records of a folder, the latest written last; none of a size that cannot be."""
@@ -124,10 +118,14 @@ def _digest(text: str) -> str:
     return blake2s(text.encode(), digest_size=8).hexdigest()
 
 
-def _replace(path: Path, record: bytes) -> None:
-    """Writes the file whole or not at all, for its owner alone."""
+def _replace(path: Path, record: bytes, written: bytes | None) -> bytes:
+    """Writes the file whole or not at all, for its owner alone, unless its digest is that of what was ``written``."""
+    digest = blake2s(record).digest()
+    if digest == written:
+        return digest
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = path.with_suffix(f".{os.getpid()}")
     fresh.touch(mode=0o600)
     fresh.write_bytes(record)
     fresh.replace(path)
+    return digest
