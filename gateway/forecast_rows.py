@@ -168,7 +168,7 @@ def request_with(row: Row, messages: tuple[Message, ...]) -> ChatRequest:
 
 
 def entry_of(request: ChatRequest, row: Row) -> LedgerEntry:
-    """The ledger's entry of the row: an answer that ended well, at a pace that can be believed."""
+    """The ledger's entry of the row: an answer that ended well."""
     ended_s = 1.0 + row.answer_tokens * _SECONDS_PER_TOKEN
     attempt = Attempt(
         backend="backend",

@@ -7,7 +7,6 @@ from policies.classify._prompt_tokens import choices, writes
 
 _CUT_SHORT = "length"
 _SLACK_TOKENS = 64
-_FASTEST_TOKENS_PER_S = 50_000.0
 _LONGEST_TOKENS = 131_072
 
 
@@ -22,13 +21,12 @@ class AnswerSeen(Struct, frozen=True):
 def answer_seen(entry: LedgerEntry) -> AnswerSeen | None:
     """The answer of an entry that ended well and whose tokens the backend counted, else ``None``.
 
-    A count that cannot be is no count: more than the request allowed, more than any model writes, or faster than any.
+    A count that cannot be is no count: more than the request allowed, or more than any model writes.
     """
     request = entry.request
     if request is None or entry.outcome.status is not Status.OK or not entry.attempts:
         return None
-    attempt = entry.attempts[-1]
-    usage = attempt.usage
+    usage = entry.attempts[-1].usage
     if usage is None or usage.estimated or usage.output_tokens <= 0 or not writes(request):
         return None
     written = choices(request)
@@ -36,7 +34,6 @@ def answer_seen(entry: LedgerEntry) -> AnswerSeen | None:
     most = _LONGEST_TOKENS
     if request.max_tokens is not None:
         most = min(most, request.max_tokens + _SLACK_TOKENS)
-    seconds = attempt.ended_s - attempt.started_s
-    if tokens > most or tokens > _SLACK_TOKENS + seconds * _FASTEST_TOKENS_PER_S:
+    if tokens > most:
         return None
     return AnswerSeen(tokens, entry.outcome.finish_reason == _CUT_SHORT, usage.prompt_tokens)
