@@ -1,10 +1,8 @@
 """The decision: candidates in, an order with its bills out. Pure, so that ``headrace explain`` runs the very same."""
 
 from itertools import repeat
-from typing import cast
 
 from gateway.errors import HeadraceError, NoCandidate
-from gateway.ports import Scorer
 from gateway.route import Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion
 
@@ -54,16 +52,16 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
 
 def _bills(route: Route, ctx: Context, candidates: list[Candidate]) -> tuple[Bill, ...]:
     """One bill a candidate, made column by column: a term bills all of them in one go where it can."""
-    if not route.scorers:
-        return tuple([Bill(candidate=candidate, terms=(), total_usd=0.0) for candidate in candidates])
-    columns = [_column(scorer, ctx, candidates) for _, scorer in route.scorers]
-    named = [zip(repeat(name), column, strict=False) for (name, _), column in zip(route.scorers, columns, strict=True)]
-    rows = zip(candidates, zip(*named, strict=True), map(sum, zip(*columns, strict=True)), strict=True)
-    return tuple([Bill(candidate=candidate, terms=terms, total_usd=total) for candidate, terms, total in rows])
-
-
-def _column(scorer: Scorer, ctx: Context, candidates: list[Candidate]) -> list[float]:
-    each = getattr(scorer, "usd_each", None)
-    if each is not None:
-        return cast("list[float]", each(ctx, candidates))
-    return [scorer.usd(ctx, candidate) for candidate in candidates]
+    names: list[str] = []
+    columns: list[list[float]] = []
+    for name, scorer in route.scorers:
+        names.append(name)
+        each = getattr(scorer, "usd_each", None)
+        columns.append([scorer.usd(ctx, one) for one in candidates] if each is None else each(ctx, candidates))
+    rows = zip(*columns, strict=True) if columns else repeat(())
+    return tuple(
+        [
+            Bill(candidate=candidate, terms=tuple(zip(names, row, strict=False)), total_usd=sum(row))
+            for candidate, row in zip(candidates, rows, strict=False)
+        ]
+    )

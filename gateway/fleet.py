@@ -135,14 +135,14 @@ class Fleet:
         look = Look(
             prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns, self.cooldowns.resting
         )
-        ours, theirs = self.in_flight, self._peers.in_flight
+        ours, theirs = self.in_flight.get, self._peers.in_flight.get
         return tuple(
             [
                 lane.candidate(
                     look,
-                    warm_tokens=tokens,
-                    warmest_tokens=second if tokens == warmest else warmest,
-                    in_flight=ours.get(lane.backend, 0) + theirs.get(lane.backend, 0),
+                    tokens,
+                    second if tokens == warmest else warmest,
+                    ours(lane.backend, 0) + theirs(lane.backend, 0),
                 )
                 for lane, tokens in zip(lanes, warm, strict=True)
             ]

@@ -47,7 +47,7 @@ class Lane:
         rules = self.facts.prompt_cache
         return rules.hit_tokens(warm_tokens) if rules is not None else warm_tokens
 
-    def candidate(self, look: Look, *, warm_tokens: int, warmest_tokens: int, in_flight: int) -> Candidate:
+    def candidate(self, look: Look, warm_tokens: int, warmest_tokens: int, in_flight: int) -> Candidate:
         """The snapshot: ``warmest_tokens`` is what the warmest of the other candidates holds."""
         standing, facts, prompt_tokens = self.standing, self.facts, look.prompt_tokens
         work = standing.work

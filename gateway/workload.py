@@ -67,6 +67,7 @@ class Workload:
 
     __slots__ = (
         "_changed_s",
+        "_head",
         "_kv_seconds",
         "_queued_s",
         "_read_at_s",
@@ -94,6 +95,7 @@ class Workload:
         self.decoding = speeds.decoding
         self.stretch = Stretch()
         self._waiting: OrderedDict[Leg, None] = OrderedDict()
+        self._head: Leg | None = None  # the prompt that is being read
         self._queued_s = 0.0
         self._read_at_s = -inf  # when a prompt was last known to be read
         self._changed_s = 0.0
@@ -108,9 +110,7 @@ class Workload:
 
     def queued_s(self, now_s: float) -> float:
         """How long the prompts that wait keep it from reading another one."""
-        waiting = self._waiting
-        while waiting:
-            head = next(iter(waiting))
+        while (head := self._head) is not None:
             since_s = max(self._read_at_s, head.dispatched_s)
             elapsed_s = now_s - since_s
             if elapsed_s < head.read_s:
@@ -144,6 +144,7 @@ class Workload:
         self._pass(now_s)
         self.kv_tokens += leg.prompt_tokens
         self._waiting[leg] = None
+        self._head = self._head or leg
         self._queued_s += read_s
 
     def first_token(self, leg: Leg, now_s: float) -> None:
@@ -189,10 +190,12 @@ class Workload:
         self.decoding.learn(sequences, kv_tokens, seconds * (1 - reading_share) / (output_tokens - 1))
 
     def _take_out(self, leg: Leg) -> None:
-        del self._waiting[leg]
+        waiting = self._waiting
+        del waiting[leg]
+        self._head = next(iter(waiting)) if waiting else None
         self.queued_prefill_tokens -= leg.fresh_tokens
         # Sums of floats drift; an empty queue is exactly empty.
-        self._queued_s = max(self._queued_s - leg.read_s, 0.0) if self._waiting else 0.0
+        self._queued_s = max(self._queued_s - leg.read_s, 0.0) if waiting else 0.0
 
     def _begins(self, leg: Leg, now_s: float) -> None:
         self._read_at_s = max(self._read_at_s, now_s)
