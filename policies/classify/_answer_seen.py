@@ -24,10 +24,11 @@ def answer_seen(entry: LedgerEntry) -> AnswerSeen | None:
     A count that cannot be is no count: more than the request allowed, or more than any model writes.
     """
     request = entry.request
-    if request is None or entry.outcome.status is not Status.OK or not entry.attempts:
+    if request is None or entry.outcome.status is not Status.OK or not writes(request):
         return None
-    usage = entry.attempts[-1].usage
-    if usage is None or usage.estimated or usage.output_tokens <= 0 or not writes(request):
+    # Of a hedged request the loser may stand last.
+    usage = next((attempt.usage for attempt in reversed(entry.attempts) if attempt.status is Status.OK), None)
+    if usage is None or usage.estimated or usage.output_tokens <= 0:
         return None
     written = choices(request)
     tokens = usage.output_tokens // written

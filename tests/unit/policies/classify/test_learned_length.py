@@ -234,6 +234,16 @@ def test_what_was_not_seen_to_its_end_or_cannot_be_teaches_nothing(
     assert before == policy.forecast(make_request(SHORT))
 
 
+def test_of_a_hedged_request_the_answer_that_was_given_teaches(make_entry: Make, make_request: Make) -> None:
+    """The loser was cut off, and may stand last."""
+    policy = LearnedLength()
+    whole = make_entry(output_tokens=1500)
+    loser = replace(whole.attempts[0], status=Status.CLIENT_GONE, usage=Usage(output_tokens=3))
+    for _ in range(30):
+        policy.observe(replace(whole, attempts=(*whole.attempts, loser)))
+    assert policy.forecast(make_request("hello")).output_tokens_p50 > 800
+
+
 def test_an_entry_without_a_request_or_an_attempt_is_no_answer(make_entry: Make) -> None:
     """It was refused before it could be understood."""
     policy = LearnedLength()
