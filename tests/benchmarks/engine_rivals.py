@@ -133,7 +133,8 @@ async def llama_server(model: str, *, threads: int, parallel: int, draft: str, u
         address = (await process.stdout.readline()).decode().strip()
         if not address:
             raise RuntimeError(f"llama.cpp's server did not start with {draft}")
-        client = await stack.enter_async_context(httpx.AsyncClient(base_url=address, timeout=600))
+        fresh = httpx.Limits(max_keepalive_connections=0)  # it closes connections that were idle for a while
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=address, timeout=600, limits=fresh))
         yield _LlamaServer(client, process.pid)
 
 
