@@ -107,7 +107,7 @@ async def _read(connection: Connection, got: list[object], go: asyncio.Event, *,
 async def _play_upstream(case: Case, wire: _Wire, reader: "asyncio.Task[None]", go: asyncio.Event) -> None:
     await wire.deliver()
     for verb, argument in case.steps:
-        if verb == "send":
+        if verb == "send" and argument:  # no event loop hands over nothing
             wire.unread.append(str(argument).encode("latin-1"))
         elif verb == "flood":
             wire.unread += flood(argument)
