@@ -25,13 +25,13 @@ _FEW, _MANY = 100, 300
 _COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
-def count(key: str, requests: int) -> int:
+def count(key: str, classify: str, requests: int) -> int:
     """Instructions of a whole run."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise SystemExit("valgrind is needed")
     tool = (valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
-    command = (*tool, sys.executable, __file__, key, "--bare", str(requests))
+    command = (*tool, sys.executable, __file__, key, "--classify", classify, "--bare", str(requests))
     # The order in which sets are walked is part of the path.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stderr
@@ -41,10 +41,10 @@ def count(key: str, requests: int) -> int:
     return int(found[1].replace(",", ""))
 
 
-async def serve(script: Script, requests: int) -> None:
+async def serve(script: Script, classify: str, requests: int) -> None:
     """The run that is counted. It ends without a farewell, which would be counted, too."""
     with tempfile.TemporaryDirectory() as folder:
-        _, load, clients = await open_path(Path(folder), script)
+        _, load, clients = await open_path(Path(folder), script, classify)
         await load.run(clients, requests)
         shutil.rmtree(folder)
         os._exit(0)
@@ -54,13 +54,15 @@ def main() -> int:
     """Counts and prints."""
     parser = argparse.ArgumentParser(description="Instructions of the gateway's own code for a request.")
     parser.add_argument("scripts", nargs="*", default=list(SCRIPTS), help=f"some of {', '.join(SCRIPTS)}")
+    parser.add_argument("--classify", default="learned_length", help="how lengths are forecast")
     parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
-        uvloop.run(serve(SCRIPTS[options.scripts[0]], options.bare))
+        uvloop.run(serve(SCRIPTS[options.scripts[0]], options.classify, options.bare))
     rows = []
     for key in options.scripts:
-        taken = (count(key, _MANY) - count(key, _FEW)) / (_MANY - _FEW)
+        few, many = (count(key, options.classify, requests) for requests in (_FEW, _MANY))
+        taken = (many - few) / (_MANY - _FEW)
         rows.append([f"{key}: {SCRIPTS[key].title}", f"{taken / 1000:,.0f}"])
     print(table(["script", "thousand instructions a request"], rows))
     return 0

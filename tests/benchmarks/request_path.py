@@ -226,10 +226,10 @@ class Load:
             self._loop.call_soon(self._feed, wire, at + 1)
 
 
-async def open_path(folder: Path, script: Script) -> tuple[Gateway, Load, list[_Wire]]:
+async def open_path(folder: Path, script: Script, classify: str) -> tuple[Gateway, Load, list[_Wire]]:
     """A gateway as it serves, what loads it, and its clients; all of them have been served, and caches are full."""
     policy = folder / "policy.yaml"
-    policy.write_text(policy_text(9, limit=1024, queue=1024))
+    policy.write_text(policy_text(9, limit=1024, queue=1024, classify=classify))
     gateway = Gateway(Settings(policy=policy, state_dir=folder / "state"))
     await gateway.start()
     load = Load(script)
@@ -248,8 +248,10 @@ async def open_path(folder: Path, script: Script) -> tuple[Gateway, Load, list[_
     return gateway, load, clients
 
 
-async def _serve(folder: Path, script: Script, rounds: int, profile: cProfile.Profile | None) -> dict[str, float]:
-    gateway, load, clients = await open_path(folder, script)
+async def _serve(
+    folder: Path, script: Script, classify: str, rounds: int, profile: cProfile.Profile | None
+) -> dict[str, float]:
+    gateway, load, clients = await open_path(folder, script, classify)
     all_us: list[float] = []
     loop_us: list[float] = []
     for _ in range(rounds):
@@ -270,6 +272,7 @@ def main() -> int:
     """Runs and prints."""
     parser = argparse.ArgumentParser(description="What the gateway's own code costs a request.")
     parser.add_argument("scripts", nargs="*", default=list(SCRIPTS), help=f"some of {', '.join(SCRIPTS)}")
+    parser.add_argument("--classify", default="learned_length", help="how lengths are forecast")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--functions", type=int, default=0, help="list so many functions, such as 40")
     options = parser.parse_args()
@@ -278,7 +281,7 @@ def main() -> int:
         script = SCRIPTS[key]
         profile = cProfile.Profile() if options.functions else None
         with tempfile.TemporaryDirectory() as folder:
-            cost = uvloop.run(_serve(Path(folder), script, options.rounds, profile))
+            cost = uvloop.run(_serve(Path(folder), script, options.classify, options.rounds, profile))
         a_chunk = f"{cost['all'] / script.chunks:.2f}" if script.chunks else ""
         rows.append([f"{key}: {script.title}", f"{cost['all']:.1f}", f"{cost['loop']:.1f}", a_chunk])
         if profile is not None:
