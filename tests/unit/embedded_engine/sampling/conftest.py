@@ -75,6 +75,9 @@ def reference() -> Callable[..., dict[int, float]]:
         allowed: Sequence[int] | None = None,
     ) -> dict[int, float]:
         values = _penalised(logits, sampling, prompt, emitted)
+        for token in {*prompt, *emitted}:  # rounded in both: which of two near ones ranks first is nobody's promise
+            others = (abs(value - values[token]) for other, value in enumerate(values) if other != token)
+            _stay_clear(min(others, default=1) > _EDGE)
         if allowed is not None:
             values = [value if token in allowed else -math.inf for token, value in enumerate(values)]
         return _truncated(values, sampling)
