@@ -2,6 +2,7 @@
 
     python tests/benchmarks/cpu_by_layer.py a16
     python tests/benchmarks/cpu_by_layer.py c16 --seconds 20
+    python tests/benchmarks/cpu_by_layer.py a16 --path      the path of request_path.py alone, without system calls
 
 py-spy must be on PATH (``pip install py-spy``) and be allowed to trace a process of ours. A sample belongs to the
 innermost frame that is not of the standard library: what asyncio does for us is ours. The event loop has no frame
@@ -29,7 +30,20 @@ from servers import ROOT, run_headrace
 _FRAME = re.compile(r"\((?P<file>[^()]*):\d+\)$")
 _STANDARD = re.compile(r"/lib/python3\.\d+/(?!site-packages/)|^<")
 _OURS = ("gateway", "policies", "backends")
-_TRANSPORT = "gateway/transport/"
+_AT_WORK = re.compile(r"/(?:gateway|policies|backends)/")
+_PARTS = (
+    ("both ends of HTTP", re.compile(r"gateway/transport/")),
+    ("JSON and events", re.compile(r"gateway/wire/")),
+    ("forecast, and what it learns", re.compile(r"policies/classify/")),
+    (
+        "fleet: load, speeds, warm prefixes",
+        re.compile(r"gateway/(fleet|flight|lane|prefix|prompt|session|speeds|stand|work|cool)"),
+    ),
+    ("decision: filters, costs, rank", re.compile(r"gateway/decide|policies/(filter|cost|rank)/")),
+    ("ledger, metrics, spans", re.compile(r"gateway/(stores/|ledger|redaction|metrics|tallies|span|label)")),
+    ("the story: door, pipeline, attempt, sink, backend", re.compile(r"")),
+)
+"""The first that fits."""
 _LAYERS = {"uvicorn": "server: uvicorn", "uvloop": "event loop: uvloop and its system calls"}
 
 
@@ -56,6 +70,15 @@ def sample(key: str, seconds: int, folder: Path) -> tuple[str, float]:
     return stacks.read_text(), 1 - main_s / all_s
 
 
+def sample_path(key: str, rounds: int, folder: Path) -> str:
+    """The same stacks of ``request_path.py``, which has no server, no client and no socket."""
+    path = [sys.executable, str(ROOT / "tests/benchmarks/request_path.py"), key, "--rounds", str(rounds)]
+    command = ["py-spy", "record", "--rate", "200", "--format", "raw", "--full-filenames", "--output"]
+    subprocess.run([*command, str(folder / "stacks"), "--", *path], check=True, capture_output=True)
+    lines = (folder / "stacks").read_text().splitlines()
+    return "\n".join(line for line in lines if "uvloop" in line and _AT_WORK.search(line))
+
+
 def place(stack: str) -> tuple[str, str]:
     """The layer of a stack's innermost frame, and its module where that is ours."""
     for frame in reversed(stack.split(";")):
@@ -66,8 +89,7 @@ def place(stack: str) -> tuple[str, str]:
         path = Path(file)
         if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in _OURS:
             module = str(path.relative_to(ROOT))
-            both_ends = "ours: both ends of HTTP, with what they call in httptools and uvloop"
-            return both_ends if module.startswith(_TRANSPORT) else "ours: all between", module
+            return next(name for name, modules in _PARTS if modules.match(module)), module
         package = file.rpartition("/site-packages/")[2].partition("/")[0]
         if package == "uvicorn" and frame.startswith("asyncio_run "):
             return _LAYERS["uvloop"], ""
@@ -95,15 +117,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Where headrace serve spends its CPU time.")
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("--seconds", type=int, default=15)
+    parser.add_argument("--path", action="store_true", help="the path alone, without server, client and sockets")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        stacks, elsewhere = sample(options.scenario, options.seconds, Path(folder))
+        if options.path:
+            stacks, elsewhere = sample_path(options.scenario, options.seconds, Path(folder)), None
+        else:
+            stacks, elsewhere = sample(options.scenario, options.seconds, Path(folder))
     layers, modules = shares(stacks)
     whole = layers.total()
     for title, counted in (("layer", layers), ("of ours, module", modules)):
         rows = [[name, f"{100 * count / whole:.1f} %"] for name, count in counted.most_common(25)]
         print(table([title, f"share of {whole:,} samples of the main thread"], rows), end="\n\n")
-    print(f"other threads: {100 * elsewhere:.1f} % of all CPU time")
+    if elsewhere is not None:
+        print(f"other threads: {100 * elsewhere:.1f} % of all CPU time")
     return 0
 
 
