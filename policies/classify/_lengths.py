@@ -117,6 +117,10 @@ class Lengths:
         model.learn(expected.level, level - expected.level, cut_short=answer.cut_short)
         return model
 
+    def give_up(self, request: ChatRequest) -> None:
+        """No answer to learn from will come: what was kept for it goes, which is more than a short request holds."""
+        self._pending.pop(request.arrival.id, None)
+
     def keep_within_bounds(self) -> None:
         """Forgets the tenants seen longest ago, and of the only one the models, while their words take too much."""
         while len(self.tenants) > TENANTS or self._slots() > self._most_slots:

@@ -95,7 +95,10 @@ class LearnedLength:
     def observe(self, entry: LedgerEntry) -> None:
         """Learns from an answer that ended well and whose tokens the backend counted itself."""
         answer, request = answer_seen(entry), entry.request
-        if answer is None or request is None:
+        if request is None:
+            return
+        if answer is None:
+            self._lengths.give_up(request)
             return
         if self._lengths.known(request) is None:
             self._lengths.put(request.arrival.tenant, request.model, ModelLengths(self._start(request)))

@@ -327,6 +327,14 @@ def test_memory_is_bounded_in_tenants_models_and_requests_under_way(answered: Ma
     assert len(lengths._pending) <= 4096
 
 
+def test_nothing_is_kept_for_a_request_that_has_ended(answered: Make) -> None:
+    """Not even for one whose client left, or that failed: nobody will learn from it."""
+    policy = LearnedLength()
+    for ended in ({}, {"status": Status.CLIENT_GONE}, {"status": Status.UPSTREAM_FAILED}):
+        answered(policy, 10, ended=ended)
+    assert 0 == len(policy._lengths._pending)
+
+
 def test_a_prompt_of_a_megabyte_is_looked_at_by_its_ends(make_request: Make) -> None:
     """What stands between them changes nothing but the length."""
     policy = LearnedLength()
