@@ -6,7 +6,8 @@ emits R + sum a tokens in expectation and takes C(R + b). So all a of all reques
     b* = argmax_b (R + sum_{i<=b} a_(i)) / C(R + b).
 
 Within a request the chances only fall, so that the b best are always beginnings of drafts. The more requests run, the
-more a drafted token costs, and drafts shrink; where none pays, b* is 0.
+more a drafted token costs, and drafts shrink; where none pays, b* is 0. It is 0 also where the best would bring less
+than a twenty-fifth: that is as much as the estimates may be off.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 from embedded_engine.speculation.costs import StepCosts
 
 __all__ = ["best_lengths"]
+
+_LEAST_GAIN = 1.04
 
 
 def best_lengths(
@@ -34,7 +37,7 @@ def best_lengths(
         return costs.of(rows) + rows * row_s
 
     ranked = sorted(((a, -i) for i, row in enumerate(chances) for a in row), reverse=True)[:room_rows]
-    tokens, best, best_rate = float(requests), 0, requests / cost_s(requests + other_rows)
+    tokens, best, best_rate = float(requests), 0, _LEAST_GAIN * requests / cost_s(requests + other_rows)
     for drafted, (chance, _) in enumerate(ranked, start=1):
         tokens += chance
         rate = tokens / cost_s(requests + other_rows + drafted)
