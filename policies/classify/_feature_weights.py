@@ -8,11 +8,11 @@ from msgspec import Struct
 
 FIRST_SLOTS = 1 << 12
 MOST_SLOTS = 1 << 19
-"""In each of two generations, of 12 bytes: at most 12 MB in all, a quarter of a million features or more."""
+"""In each of two generations, of 12 bytes: at most 12 MB in all, 400,000 features or more."""
 
 _GROWTH = 4
-_FULL = 0.6
-_PROBES = 4
+_FULL = 0.75
+_PROBES = 8
 _SANE = 100.0
 _LEAST_SQUARE = 0.2
 """What an answer counts that was as expected: else one odd answer after many such would move the weights as the first
