@@ -30,6 +30,7 @@ _UNITS = (
     ("_usd", "US dollars"),
     ("_tokens", "tokens"),
     ("_bytes", "bytes"),
+    ("_mb", "megabytes"),
     ("_s", "seconds"),
 )
 
