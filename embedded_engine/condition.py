@@ -39,6 +39,7 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
         kernels: "ik_llama" or "llama_cpp".
         context_tokens: Prompt and answer of one choice share this many tokens.
         kv_tokens: All running choices share this many cells.
+        lanes: In so many memories.
         slots: So many choices run at once.
         queue_limit: So many requests wait before `queue_full` is answered.
         vocabulary_tokens: Size of the vocabulary.
@@ -65,6 +66,7 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
     vocabulary_tokens: int
     has_chat_template: bool
     self_test: SelfTest
+    lanes: int = 1
     thinks: bool = False
     tool_format: str = ""
     keeps_prefixes: bool = False
@@ -86,7 +88,7 @@ class Facts(Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         queued: Requests waiting for a slot.
         running: Choices holding one.
-        free_kv_tokens: Cells of the context memory not promised to anybody.
+        free_kv_tokens: Cells of the context memory, all lanes together, that nobody holds.
         steps: Steps done since the start; a busy engine whose number stands still is stuck.
         tokens_per_s: New tokens per second over the last reporting interval.
         prefill_tokens_per_s: Prompt tokens per second over the same.

@@ -71,6 +71,7 @@ class Loaded:
             kernels=self.kernels.name,
             context_tokens=self.context_tokens,
             kv_tokens=self.shape.lanes * self.shape.kv_tokens,
+            lanes=self.shape.lanes,
             slots=settings.slots,
             queue_limit=settings.queue_limit,
             vocabulary_tokens=facts.vocabulary_tokens,

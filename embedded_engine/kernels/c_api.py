@@ -205,7 +205,7 @@ class CKernels(ABC):
     def hidden_states(self, tokens: Sequence[int], start: int) -> NDArray[np.float32]:
         """See `Kernels.hidden_states`."""
         if self._reader is None:
-            shape = replace(self._shape, kv_tokens=self.facts.context_tokens, sequences=1)
+            shape = replace(self._shape, sequences=1)
             self._reader = self._open_lane(shape, embeds=True)
         context = self._reader.context
         if start == 0:

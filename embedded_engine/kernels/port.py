@@ -166,7 +166,7 @@ class Kernels(Protocol):
         """What the last layer says at each token of a text that is read apart from all sequences.
 
         Args:
-            tokens: At most `batch_rows`, at the positions from `start` on.
+            tokens: At most `batch_rows`, at the positions from `start` on, which are under `kv_tokens`.
             start: 0 begins a new text.
 
         Returns:
