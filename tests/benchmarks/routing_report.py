@@ -85,33 +85,28 @@ def tables(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def chart(report: Mapping[str, Any], path: Path) -> None:
-    """The mean time to the first token by policy and load, a panel a trace; nothing without matplotlib."""
+    """The mean time to the first token by policy and load, the best on top; nothing without matplotlib."""
     try:
         figure_class = importlib.import_module("matplotlib.figure").Figure
     except ImportError:
         print("no chart: matplotlib is not installed")
         return
     traces = list(report["traces"])
-    figure = figure_class(figsize=(6 * len(traces), 4.6), layout="constrained")
+    figure = figure_class(figsize=(5 * len(traces), 3.6), layout="constrained")
     for axes, trace in zip(figure.subplots(1, len(traces), squeeze=False)[0], traces, strict=True):
         runs = [run for run in report["runs"] if run["trace"] == trace and run["gateways"] == 1]
-        policies = sorted({run["policy"] for run in runs}, key=lambda policy: _mean(runs, policy))
-        loads = sorted({run["load"] for run in runs})
-        for place, load in enumerate(loads):
-            values = [
-                next((run["ttft_mean_s"] for run in runs if (run["policy"], run["load"]) == (policy, load)), 0.0)
-                for policy in policies
-            ]
-            axes.barh([row + 0.25 * place for row in range(len(policies))], values, 0.25, label=f"{load:g}x")
-        axes.set(title=trace, xscale="log", xlabel="mean time to first token (s)")
-        axes.set_yticks([row + 0.25 for row in range(len(policies))], policies)
+        usual = sorted((run for run in runs if run["load"] == 1.0), key=lambda run: float(run["ttft_mean_s"]))
+        places = {run["policy"]: place for place, run in enumerate(usual)}
+        for load in sorted({run["load"] for run in runs}):
+            shown = [run for run in runs if run["load"] == load and run["policy"] in places]
+            seconds = [run["ttft_mean_s"] for run in shown]
+            axes.plot(seconds, [places[run["policy"]] for run in shown], "o", label=f"{load:g}x", alpha=0.8)
+        axes.set(title=trace.replace("_", " "), xscale="log", xlabel="mean time to first token (s)")
+        axes.set_yticks(range(len(places)), places)
         axes.invert_yaxis()
+        axes.grid(visible=True, which="both", axis="x", alpha=0.3)
         axes.legend()
     figure.savefig(path, dpi=120)
-
-
-def _mean(runs: list[dict[str, Any]], policy: str) -> float:
-    return sum(float(run["ttft_mean_s"]) for run in runs if run["policy"] == policy)
 
 
 def _find(report: Mapping[str, Any], policy: str, trace: str, load: float, gateways: int) -> dict[str, Any] | None:
