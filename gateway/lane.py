@@ -12,6 +12,9 @@ from gateway.speeds import ATTENTION_TOKENS
 from gateway.standing import Standing
 from gateway.types import Candidate
 
+DRAINING = "draining"
+"""Why a target that the policy file drains gets nothing new."""
+
 
 class Look(NamedTuple):
     """What is the same for all candidates of a snapshot: the moment, seconds after the arrival, and who rests."""
@@ -96,7 +99,7 @@ class Lane:
         if self.facts.down is not None:
             return self.facts.down, self.facts.back_in_s
         if self.draining:
-            return "draining", None
+            return DRAINING, None
         return resting or look.cooling.probed(self.standing)
 
 

@@ -23,6 +23,7 @@ from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet import Fleet
 from gateway.forecast import Forecast, Seconds
 from gateway.kept_state import LEDGER_FILE
+from gateway.lane import DRAINING
 from gateway.route import Route
 from gateway.settings import read_settings
 from gateway.stores.ledger_reader import KeptDecision, kept_decision
@@ -105,7 +106,8 @@ def explain(world: World, body: bytes) -> Explanation:
     forecast = route.classifier.forecast(request)
     ctx = Context(request=request, forecast=forecast, worth=route.worth, deadline=route.deadline)
     snapshot = Fleet(clock=clock, shared=MemoryShared(clock)).snapshot(route, ctx, world.backends)
-    decision = decide(route, ctx, tuple(replace(candidate, down=None) for candidate in snapshot))
+    as_up = tuple(one if one.down == DRAINING else replace(one, down=None) for one in snapshot)
+    decision = decide(route, ctx, as_up)
     refused = None if decision.order else refusal(route, decision)
     return Explanation(route=route, forecast=forecast, decision=decision, refused=refused)
 

@@ -174,3 +174,13 @@ def test_a_plugin_that_raises_is_one_line(
     assert (1, "", 1) == (code, out, err.count("\n"))
     assert "KeyError" in err
     assert f"{tmp_path / 'acme_raising.py'}, line 7" in err
+
+
+def test_a_draining_target_is_out(run: Any, tmp_path: Path, request_file: Any) -> None:
+    """Backends that are not started are taken as up; what the file drains is not."""
+    policy = tmp_path / "drain.yaml"
+    route = "{models: ['*'], targets: [{to: a, drain: true}, b]}"
+    policy.write_text(f"backends: {{a: {{use: fake}}, b: {{use: fake}}}}\nroutes: {{r: {route}}}")
+    code, out, _ = run("explain", policy, request_file(SHORT))
+    assert (0, "choice     b/fake") == (code, out.splitlines()[-1])
+    assert "healthy: draining" in out
