@@ -39,7 +39,11 @@ async def gateways(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[S
                 file = tmp_path / f"replica{index}" / "policy.yaml"
                 file.parent.mkdir()
                 file.write_text(yaml.safe_dump(policy))
-                environment = {"HEADRACE_REDIS_URL": redis_server.url, "HEADRACE_LEDGER": "off"}
+                environment = {
+                    "HEADRACE_REDIS_URL": redis_server.url,
+                    "HEADRACE_REDIS_TIMEOUT_S": "5",
+                    "HEADRACE_LEDGER": "off",
+                }
                 served.append(await stack.enter_async_context(serve_process(file, environment)))
             return served
 
