@@ -1,7 +1,7 @@
 """A request of the hub as the engine takes it, or the reason why it cannot."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -83,8 +83,12 @@ _COMPLETION_TOKENS = 16
 
 _SEED_BITS = 63
 
+_ID_DIGITS = 10
+"""Of a token's number: no vocabulary comes near, and Python refuses to read numbers of thousands of digits."""
+
 
 class _Prediction(msgspec.Struct):
+    type: Literal["content"]
     content: str | list[dict[str, Any]]
 
 
@@ -171,7 +175,7 @@ def _logprobs(request: ChatRequest) -> int | None:
 
 def _bias(request: ChatRequest) -> tuple[tuple[int, float], ...]:
     said = field(request, "logit_bias", dict[str, float]) or {}
-    if not all(token.isascii() and token.isdigit() for token in said):
+    if not all(token.isascii() and token.isdigit() and len(token) <= _ID_DIGITS for token in said):
         raise refused("logit_bias must be by token ids", "logit_bias", code="invalid_value")
     return tuple((int(token), bias) for token, bias in said.items())
 

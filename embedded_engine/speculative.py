@@ -13,7 +13,7 @@ DRAFTERS = ("prediction", "repetition", "past_outputs", "markov")
 """The sources of drafts."""
 
 
-class Speculative(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Speculative(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How one request is sped up; none of it changes what is said, but as `exactness` tells.
 
     Attributes:

@@ -245,8 +245,12 @@ def test_how_fast(make_call: Any) -> None:
         ({"thinking": {"type": "maybe"}}, "thinking"),
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"logit_bias": {"9" * 20: 1}}, "logit_bias"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
+        ({"prediction": {"type": "file", "content": "x"}}, "prediction"),
         ({"prediction": {"type": "content", "content": [{"type": "image"}]}}, "prediction.content"),
         ({"speculative": {"n_max": "many"}}, "speculative"),
+        ({"speculative": {"n_most": 3}}, "speculative"),
         ({"min_tokens": "x"}, "min_tokens"),
         ({"chat_template_kwargs": []}, "chat_template_kwargs"),
     ],
@@ -265,7 +269,11 @@ def test_every_field_that_it_says_it_carries_changes_the_request(make_call: Any)
     values |= {"frequency_penalty": 0.5, "logit_bias": {"5": 1}, "min_tokens": 2, "ignore_eos": True, "logprobs": True}
     values |= {"tools": [TOOL], "response_format": {"type": "json_object"}, "reasoning_effort": "low"}
     values |= {"reasoning": {"max_tokens": 1}, "thinking": {"budget_tokens": 1}, "parallel_tool_calls": False}
-    values |= {"prediction": {"content": "x"}, "speculative": {"enabled": False}, "tool_choice": "required"}
+    values |= {
+        "prediction": {"type": "content", "content": "x"},
+        "speculative": {"enabled": False},
+        "tool_choice": "required",
+    }
     values |= {"chat_template_kwargs": {"a": 1}, "structured_outputs": {"regex": "a"}}
     values |= {"guided_json": {}, "guided_regex": "a", "guided_choice": ["a"], "guided_grammar": "a"}
     plain = generations(make_call())
