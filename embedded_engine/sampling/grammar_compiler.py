@@ -43,6 +43,9 @@ _LIMITS: dict[str, Any] = {
     "verbose_errors": False,  # an error goes to the client, and its text with it
 }
 
+_DEAD_END = "NoExtensionBias"
+"""What llguidance calls it when no token can come next, as where a schema refers to itself and to nothing else."""
+
 _PUNCTUATION = frozenset("\\.+*?()|[]{}^$#&-~/")
 
 
@@ -143,5 +146,7 @@ def _literal(text: str) -> str:
 
 def _reason(error: str) -> str:
     """The one line of llguidance's message that says what is wrong; the others repeat the grammar."""
+    if _DEAD_END in error:
+        return "no text can match it"
     lines = [line.strip() for line in error.splitlines() if line.strip()] or ["unknown"]
     return next((line for line in lines if line.startswith("error:")), lines[0]).removeprefix("error:").strip()
