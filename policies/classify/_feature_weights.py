@@ -100,13 +100,13 @@ class FeatureWeights:
                 found += old.weights[slot]
         return found
 
-    def learn(self, features: Sequence[int], gradient: float, rate: float) -> None:
-        """Moves the weights of ``features`` by ``gradient``, from -1 to 1, at ``rate``."""
+    def learn(self, features: Sequence[int], gradient: float, rate: float, *, answers: int = 1) -> None:
+        """Moves the weights of ``features`` by ``gradient``, from -1 to 1, at ``rate``; it stands for ``answers``."""
         if self._young.used > _FULL * self._young.slots:
             self._next_generation()
         table = self._young
         keys, weights, squares, mask = table.keys, table.weights, table.squares, table.mask
-        step, square = rate * gradient / sqrt(max(len(features), 1)), max(gradient * gradient, _LEAST_SQUARE)
+        step, square = rate * gradient / sqrt(max(len(features), 1)), max(gradient * gradient, _LEAST_SQUARE * answers)
         for feature in features:
             slot = feature & mask
             if keys[slot] != feature and (slot := self._place(feature)) < 0:

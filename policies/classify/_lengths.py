@@ -24,6 +24,9 @@ _RATE = 0.1
 _BELIEVED = 0.6
 """Of a residual no more than this is believed when weights are learned: the median counts, not the mean."""
 
+_AS_EXPECTED = 0.02
+_OF_THOSE = 8
+
 _WIDE = 1.2
 """Where nine in ten answers stay within 3.3 times the median (e to this), a model's counts teach all they can."""
 
@@ -107,19 +110,26 @@ class Lengths:
         if not (answer.cut_short and residual < 0):
             trust = min(1.0, (_WIDE / max(spread.p90 - spread.p50, 1e-6)) ** 2)
             believed = max(-_BELIEVED, min(residual, _BELIEVED)) / _BELIEVED
-            slots = model.weights.slots
-            model.weights.learn(expected.features, believed, _RATE * trust)
+            self._learn_weights(model, expected, believed, trust)
             model.shift.learn(level - expected.prior)
             self._pool(request.model).learn(level - expected.prior)
             self._drift(expected.conversation).learn(residual)
-            if model.weights.slots != slots:
-                self.keep_within_bounds()
         model.learn(expected.level, level - expected.level, cut_short=answer.cut_short)
         return model
 
     def give_up(self, request: ChatRequest) -> None:
         """No answer to learn from will come: what was kept for it goes, which is more than a short request holds."""
         self._pending.pop(request.arrival.id, None)
+
+    def _learn_weights(self, model: ModelLengths, expected: Expected, believed: float, trust: float) -> None:
+        """Answers much as expected change next to nothing, and so only every eighth of them is learned from."""
+        stands_for = _OF_THOSE if abs(believed) < _AS_EXPECTED else 1
+        if model.residuals.seen % stands_for:
+            return
+        slots = model.weights.slots
+        model.weights.learn(expected.features, believed, _RATE * trust, answers=stands_for)
+        if model.weights.slots != slots:
+            self.keep_within_bounds()
 
     def keep_within_bounds(self) -> None:
         """Forgets the tenants seen longest ago, and of the only one the models, while their words take too much."""

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, insort
 from collections import deque
-from math import ceil
 
 from msgspec import Struct
 
@@ -84,5 +83,5 @@ class Residuals:
         count = self.count
         if self._cut_short:
             return Spread(*quantiles(self._sorted, [min(level * (count + 1) / count, 1.0) for level in LEVELS]))
-        ranks = [min(ceil(level * (count + 1)), count) for level in LEVELS]
-        return Spread(*[self._sorted[rank - 1][0] for rank in ranks])
+        p50_place, p90_place = count // 2, min((9 * count + 8) // 10, count - 1)  # their ranks, less one
+        return Spread(self._sorted[p50_place][0], self._sorted[p90_place][0])
