@@ -78,7 +78,9 @@ async def _throughput(arguments: argparse.Namespace, model: str) -> dict[str, An
         rivals = await _start(arguments, model, stack)
         for callers in map(int, arguments.callers.split(",")):
             for kind in arguments.kinds.split(","):
-                report[f"{callers} callers, {kind}"] = await _compare(arguments, rivals, callers, kind)
+                case = f"{callers} callers, {kind}"
+                report[case] = await _compare(arguments, rivals, callers, kind)
+                print(case, {name: round(row["tokens_per_cpu_s"]) for name, row in report[case].items()}, flush=True)
     return report
 
 
