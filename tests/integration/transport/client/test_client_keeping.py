@@ -90,9 +90,10 @@ async def test_an_idle_connection_on_which_anything_comes_is_dead(
                 assert (0, 0) == (connections.open, connections.idle)
 
 
-async def test_a_limit_to_their_number(meet: Meet, post: Any) -> None:
+@pytest.mark.parametrize("places", [1, 2])
+async def test_a_limit_to_their_number(meet: Meet, post: Any, places: int) -> None:
     """Who comes when all are busy waits in the order of coming; who gives up is passed over."""
-    served = []
+    served: list[bytes] = []
 
     async def serve(sock: Any) -> None:
         while body := await sock.request():
@@ -100,16 +101,16 @@ async def test_a_limit_to_their_number(meet: Meet, post: Any) -> None:
             await asyncio.sleep(0)
             await sock.send(OK)
 
-    async with meet(serve, max_connections=2) as (connections, listener):
+    async with meet(serve, max_connections=places) as (connections, listener):
         calls = [asyncio.ensure_future(post(connections, b"%d" % number)) for number in range(10)]
         await asyncio.sleep(0)
         calls[4].cancel()
         calls[9].cancel()
         results = await asyncio.gather(*calls, return_exceptions=True)
-        assert [b"%d" % number for number in (0, 1, 2, 3, 5, 6, 7, 8)] == sorted(served)
-        assert [b"2", b"3"] == sorted(served[2:4])
+        # Of two requests on two connections, the loop may read the later one first.
+        assert [b"%d" % number for number in (0, 1, 2, 3, 5, 6, 7, 8)] == (served if places == 1 else sorted(served))
         assert 8 == sum(not isinstance(result, BaseException) for result in results)
-        assert (2, 2) == (listener.seen, connections.idle)
+        assert (places, places) == (listener.seen, connections.idle)
 
 
 async def test_no_place_in_time(meet: Meet, post: Any) -> None:
