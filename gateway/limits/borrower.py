@@ -4,12 +4,14 @@ The usual reservation finds enough in the local book and waits for nobody. Where
 lender serves all that wait then. Once a second the lender is told how things stand, and what is not needed goes back.
 
 While the lender is lost, this replica goes on with what it has borrowed; of a window that begins meanwhile it takes its
-part, the limit divided by the replicas that there were. So the overshoot is at most what was borrowed at the loss.
+part, the limit divided by the replicas that there were. So the overshoot is at most what was borrowed at the loss. No
+request waits for a lender that is known to be lost: the beat of each second finds out when it is back.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 from gateway.limits.allowance import Allowance
 from gateway.limits.book import Book, Shortage
@@ -35,7 +37,7 @@ class Borrower:
         self._replica = replica
         self._clock = clock
         self._replicas = 1
-        self._waiting: dict[Allowance, int] = {}
+        self._waiting: Counter[Allowance] = Counter()  # what is asked for, or granted and not yet taken
         self._asking: asyncio.Task[None] | None = None
         self._exchanging = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
@@ -70,7 +72,7 @@ class Borrower:
             self._beating.cancel()
             await asyncio.wait([self._beating])
             self._beating = None
-            await self._tell([(allowance, 0, 0) for allowance in self.book.allowances()])
+            await self._tell(self.book.allowances(), _nothing)
         await self._lender.close()
 
     def _reserve(self, reservation: str, claim: Claim, limits: Iterable[Limit], lasts_s: float) -> Sequence[Shortage]:
@@ -81,42 +83,57 @@ class Borrower:
 
     async def _borrow(self, claim: Claim, short: Sequence[Shortage]) -> None:
         """Asks for what is missing, together with all who ask meanwhile; returns when the answer is booked."""
-        for allowance, _ in short:
-            self._waiting[allowance] = self._waiting.get(allowance, 0) + claim.of(allowance.limit.measure)
+        if self.lost:
+            for allowance, _ in short:
+                self._go_on_alone(allowance)
+            return
+        wanted = Counter({allowance: claim.of(allowance.limit.measure) for allowance, _ in short})
+        self._waiting += wanted
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="headrace-borrow")
-        await asyncio.shield(self._asking)  # others wait for it, too, when this one hangs up
+        try:
+            await asyncio.shield(self._asking)  # others wait for it, too, when this one hangs up
+        finally:
+            self._waiting -= wanted
 
     async def _ask(self) -> None:
         async with self._exchanging:
             self._asking = None  # whoever comes from now on needs another one
-            waiting, self._waiting = self._waiting, {}
-            await self._exchange([(one, one.missing(amount), _wish(one)) for one, amount in waiting.items()])
+            if self.lost:  # since they asked: they need not wait to be told so again
+                for allowance in self._waiting:
+                    self._go_on_alone(allowance)
+            elif self._waiting:
+                await self._exchange(tuple(self._waiting), _wish)
 
     async def _beat(self) -> None:
         while True:
             await self._clock.sleep(HEARTBEAT_S)
             self.expired += self.book.expire(self._clock.now_s())
-            await self._tell([(one, 0, _wish(one)) for one in self.book.allowances() if _has_news(one)])
+            await self._tell(self._news(), _wish)
 
-    async def _tell(self, needs: Sequence[tuple[Allowance, int, int]]) -> None:
-        if needs:
+    def _news(self) -> Sequence[Allowance]:
+        """What the lender should hear of: where it is lost, one at least, to find out whether it is back."""
+        known = self.book.allowances()
+        return [one for one in known if _has_news(one)] or (known[:1] if self.lost else ())
+
+    async def _tell(self, allowances: Sequence[Allowance], wish: Callable[[Allowance], int]) -> None:
+        if allowances:
             async with self._exchanging:
-                await self._exchange(needs)
+                await self._exchange(allowances, wish)
 
-    async def _exchange(self, needs: Sequence[tuple[Allowance, int, int]]) -> None:
+    async def _exchange(self, allowances: Sequence[Allowance], wish: Callable[[Allowance], int]) -> None:
         """Tells how each allowance stands, with what it needs and what it wishes more, and books what is granted."""
-        told = [self._need(allowance, need, wish) for allowance, need, wish in needs]
+        told = [self._need(allowance, wish(allowance)) for allowance in allowances]
         try:
             grants = await self._lender.exchange(self._replica, told)
         except LenderLost as error:
             self.lost = True
             self._complain("the limits' accounts cannot be reached (%s); this replica goes on with what it has", error)
-            for allowance, _, _ in needs:
+            for allowance in allowances:
                 self._go_on_alone(allowance)
             return
         self.lost = False
-        for (allowance, _, _), granted, said in zip(needs, grants, told, strict=True):
+        for allowance, granted, said in zip(allowances, grants, told, strict=True):
             self._replicas = granted.replicas
             allowance.granted += granted.more
             allowance.others = granted.others
@@ -124,9 +141,13 @@ class Borrower:
             allowance.told_spent = said.spent
             allowance.known = True
 
-    def _need(self, allowance: Allowance, need: int, wish: int) -> Need:
-        """Gives up, here and now, what it neither holds nor wishes: the lender may give it to another at once."""
-        kept = allowance.granted = max(min(allowance.granted, allowance.taken + need + wish), allowance.taken)
+    def _need(self, allowance: Allowance, wish: int) -> Need:
+        """Gives up, here and now, what nobody here holds, waits for or wishes: it goes to another at once.
+
+        Whoever was granted something and has not come to take it yet still waits for it.
+        """
+        wanted = allowance.taken + self._waiting[allowance]
+        kept = allowance.granted = max(min(allowance.granted, wanted + wish), allowance.taken)
         return Need(
             account=f"{allowance.limit.name}@{allowance.window.start_unix_s}",
             end_unix_s=allowance.window.end_unix_s,
@@ -134,7 +155,7 @@ class Borrower:
             spent=allowance.spent,
             taken=allowance.taken,
             kept=kept,
-            need=need,
+            need=max(wanted - kept, 0),
             wish=max(allowance.taken + wish - kept, 0),
         )
 
@@ -146,6 +167,11 @@ class Borrower:
 def _has_news(allowance: Allowance) -> bool:
     """Whether the lender should hear of it: what is neither lent nor changing counts the same without a word."""
     return allowance.granted != allowance.spent or allowance.held > 0 or allowance.spent != allowance.told_spent
+
+
+def _nothing(allowance: Allowance) -> int:
+    del allowance
+    return 0
 
 
 def _wish(allowance: Allowance) -> int:

@@ -52,7 +52,7 @@ class SqliteLender:
                 connection.execute("BEGIN IMMEDIATE")
                 self._tidy(connection)
                 return [self._one(connection, replica, need) for need in needs]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise LenderLost(str(error)) from error
 
     def _one(self, connection: sqlite3.Connection, replica: str, need: Need) -> Grant:

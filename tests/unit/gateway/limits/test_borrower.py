@@ -1,7 +1,7 @@
 """Reservations out of what was borrowed, over a file that several replicas share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,7 +10,7 @@ import pytest
 
 from gateway.limits.borrower import Borrower
 from gateway.limits.calendar import read_period
-from gateway.limits.lender import Grant, LenderLost, Need
+from gateway.limits.lender import Grant, LenderLost, Need, grant
 from gateway.limits.limit import Claim, Limit, Measure
 from gateway.stores.sqlite_lender import SqliteLender
 
@@ -100,7 +100,7 @@ async def test_what_a_dead_replica_held_is_free_and_what_it_spent_is_not(replica
     for number in range(3):
         assert await _take(dead, f"r{number}", limit)
     dead.book.settle("r0", Claim(requests=1))
-    await dead._tell([(allowance, 0, 5) for allowance in dead.book.allowances()])
+    await dead._tell(dead.book.allowances(), lambda _: 5)
     assert not await _take(alive, "all", limit, 9)
     hand_clock.advance(11)
     assert await _take(alive, "all", limit, 9)
@@ -138,7 +138,7 @@ class _Gone:
         self.gone = False
         self.replicas = 4
 
-    async def exchange(self, replica: str, needs: list[Need]) -> list[Grant]:
+    async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
         """See ``Lender``."""
         del replica
         if self.gone:
@@ -157,12 +157,66 @@ async def test_without_the_lender_it_goes_on_with_what_it_has_and_then_with_its_
     assert await _take(a, "first", limit)
     lender.gone = True
     assert 9 == sum([await _take(a, f"r{i}", limit) for i in range(20)])
-    assert a.lost
+    assert [True] == [a.lost]
     hand_clock.advance(3600)
     assert 25 == sum([await _take(a, f"n{i}", limit) for i in range(40)])
     lender.gone = False
+    assert not await _take(a, "early", limit)  # the beat finds out, no request waits to see
+    await a._tell(a._news(), lambda _: 0)
+    assert [False] == [a.lost]
     assert await _take(a, "back", limit)
-    assert not a.lost
+
+
+class _Slow:
+    """The ``Lender`` port of one replica that grants what is needed, after a while, and nothing beyond it."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.open = asyncio.Event()
+        self.exchanges = 0
+        self.gone = False
+
+    async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        """See ``Lender``."""
+        del replica
+        self.exchanges += 1
+        self.asked.set()
+        await self.open.wait()
+        if self.gone:
+            raise LenderLost("no answer")
+        return [grant(need._replace(wish=0), ()) for need in needs]
+
+    async def close(self) -> None:
+        """See ``Lender``."""
+
+
+async def test_what_was_granted_is_not_given_back_before_it_is_taken(hand_clock: Any) -> None:
+    """Some ask while others are already waiting for an answer: all get what there is plenty of, in two exchanges."""
+    lender = _Slow()
+    a = Borrower(lender, replica="a", clock=hand_clock)
+    limit = _limit(Measure.REQUESTS, 1000)
+    early = [asyncio.create_task(_take(a, f"early{i}", limit)) for i in range(8)]
+    await lender.asked.wait()
+    late = [asyncio.create_task(_take(a, f"late{i}", limit)) for i in range(8)]
+    await asyncio.sleep(0)
+    lender.open.set()
+    assert [True] * 16 == await asyncio.gather(*early, *late)
+    assert 2 == lender.exchanges
+
+
+async def test_a_loss_is_waited_for_once(hand_clock: Any) -> None:
+    """Those who ask while an exchange is failing do not begin another, nor do those who come after it."""
+    lender = _Slow()
+    lender.gone = True
+    a = Borrower(lender, replica="a", clock=hand_clock)
+    limit = _limit(Measure.REQUESTS, 10)
+    early = asyncio.create_task(_take(a, "early", limit))
+    await lender.asked.wait()
+    late = asyncio.create_task(_take(a, "late", limit, 9))
+    await asyncio.sleep(0)
+    lender.open.set()
+    assert [True, True, False] == [await early, await late, await _take(a, "more", limit)]
+    assert 1 == lender.exchanges
 
 
 async def test_one_that_hangs_up_while_it_borrows_takes_nobody_along(replica: Any) -> None:
