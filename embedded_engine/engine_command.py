@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ __all__ = ["main"]
 
 _PROMPT_TOKENS = 248
 _STREAM_TOKENS = 24
+_LEAST_CONTEXT_TOKENS = 256
 _STREAMS = (1, 4, 8)
 
 
@@ -92,11 +93,21 @@ def _parser(model_dir: Path) -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="what a model costs on this machine")
     bench.add_argument("model", nargs="?", default=DEFAULT_MODEL, help="a name in the model cache, or a file")
     bench.add_argument("--dir", type=Path, default=model_dir, help="the model cache (default: %(default)s)")
-    bench.add_argument("--threads", type=int, default=0, help="0: the physical cores but one")
+    bench.add_argument("--threads", type=_at_least(0), default=0, help="0: the physical cores but one")
     bench.add_argument("--kernels", choices=tuple(KERNELS), default="")
-    bench.add_argument("--context-tokens", type=int, default=1024)
+    bench.add_argument("--context-tokens", type=_at_least(_LEAST_CONTEXT_TOKENS), default=1024)
     bench.add_argument("--json", action="store_true", help="as JSON")
     return parser
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def whole_number(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}")
+        return number
+
+    return whole_number
 
 
 def _measure(settings: EngineSettings) -> Bench:

@@ -15,6 +15,9 @@ _NOT_NEGATIVE = (
     *("prefix_cache_bytes", "prefix_spill_bytes"),
 )
 
+_LEAST_CONTEXT_TOKENS = 8
+"""In a shorter one there is nothing to measure, and no room for a prompt and an answer."""
+
 _MAX_THREADS = 16
 """Decoding is bound by memory bandwidth; past so many cores more threads only wait for each other."""
 
@@ -78,6 +81,8 @@ class EngineSettings:
         for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        if 0 < self.context_tokens < _LEAST_CONTEXT_TOKENS:
+            raise ValueError(f"context_tokens must be 0 or at least {_LEAST_CONTEXT_TOKENS}, not {self.context_tokens}")
         if self.step_tokens < self.slots:
             raise ValueError(f"step_tokens ({self.step_tokens}) must cover one row for each of {self.slots} slots")
 

@@ -7,7 +7,15 @@ from embedded_engine.settings import EngineSettings, default_threads
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("slots", 0), ("step_tokens", 0), ("micro_batch_rows", 0), ("context_tokens", -1), ("threads", -1), ("slots", 63)],
+    [
+        ("slots", 0),
+        ("step_tokens", 0),
+        ("micro_batch_rows", 0),
+        ("context_tokens", -1),
+        ("context_tokens", 7),
+        ("threads", -1),
+        ("slots", 63),
+    ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(field: str, value: int) -> None:
     """A step must cover one row for every slot, too."""
