@@ -6,14 +6,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from backends._engine_account import Account
 from backends._engine_answer import answer_to, pour, translated
 from backends._engine_condition import condition
 from backends._engine_embeddings import embed_of, embeddings_body
 from backends._engine_life import EngineLife, Terms
-from backends._engine_model import model_needs
+from backends._engine_model import check_template, model_needs
 from backends._engine_request import CAPABILITIES, CARRIES, generations
 from backends._http import UpstreamNotFound
 from backends._models import ListedPrice
@@ -84,7 +84,7 @@ class Embedded:
     slots: int = 8
     queue_limit: int = 64
     threads: int = 0
-    kernels: str = ""
+    kernels: Literal["", "ik_llama", "llama_cpp"] = ""
     chat_template: str = ""
     speculation: bool = True
     draft_model: str = ""
@@ -112,7 +112,9 @@ class Embedded:
             raise ValueError(f"`stalled_after_s` must be at least {_LEAST_STALLED_AFTER_S:g}")
 
     def needs(self, model_dir: Path) -> Needs:
-        """What must be there before it is started: its models."""
+        """What must be there before it is started: its models, and its chat template if it has one of its own."""
+        if self.chat_template:
+            check_template(self.chat_template)
         drafting = model_needs(self.draft_model, model_dir, where="draft_model").missing if self.draft_model else ()
         return Needs(missing=(*model_needs(self.model, model_dir).missing, *drafting))
 

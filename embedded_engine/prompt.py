@@ -22,6 +22,7 @@ are not: templates build control texts from them, so only the known ones pass. C
 vocabulary, and the marks of thinking and of tool calls where they are tokens of their own.
 """
 
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from embedded_engine.tools.families import DEFAULT, FAMILIES, Family, family_of
 from embedded_engine.vocabulary import Vocabulary
 
 __all__ = ["Prompt", "PromptReader"]
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,7 @@ class PromptReader:
                 self._template = ChatTemplate(source, bos_text=bos, eos_text=eos)
             except NoChatTemplate as error:
                 self._no_template = str(error)
+                _logger.warning("conversations are refused: %s", error)
             else:
                 self._look_at(self._template)
         marks = _single_tokens(kernels, vocabulary)

@@ -1,10 +1,12 @@
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backends.embedded import Embedded
 from gateway.errors import ConfigurationError
+from gateway.facts import Needs
 from gateway.plugins import build
 from gateway.types import Operation, Price
 
@@ -59,6 +61,8 @@ def test_the_name_that_clients_see(model: str, expected: str) -> None:
     [
         ({"slots": 0}, "slots must be at least 1"),
         ({"context_tokens": -1}, "must not be negative"),
+        ({"context_tokens": 1}, "0 or at least 8"),
+        ({"kernels": "cuda"}, "'ik_llama' or 'llama_cpp'"),
         ({"usd_per_hour": -1}, "must not be negative"),
         ({"usd_per_hour": 1, "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}}, "exclude each other"),
         ({"healthy_s": 0}, "`healthy_s` must be more than zero"),
@@ -71,6 +75,24 @@ def test_a_mistake_in_the_file_is_told(parameters: dict[str, Any], words: str) -
     """A parameter out of range, or two that exclude each other, are found when the file is read."""
     with pytest.raises(ConfigurationError, match=words):
         _build(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{{ broken", "is broken"), (None, "cannot be read"), ("\udcff", "cannot be read")]
+)
+def test_a_chat_template_that_cannot_be_used_is_told(tmp_path: Path, text: str | None, words: str) -> None:
+    """Before anything is started, with the parameter's name; one that can be used is needed and nothing is said."""
+    template = tmp_path / "chat.jinja"
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+    template.write_text("{{ messages }}", encoding="utf-8")
+    assert Needs() == _build(model=str(model), chat_template=str(template)).needs(tmp_path)
+    template.unlink()
+    if text is not None:
+        template.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        _build(chat_template=str(template)).needs(tmp_path)
+    assert "chat_template" == caught.value.where
 
 
 async def test_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, surroundings: Any) -> None:

@@ -140,14 +140,15 @@ def test_a_template_is_locked_in(toy: Callable[..., Any], template: str) -> None
 
 @pytest.mark.parametrize("template", [None, "{% if %}"])
 def test_without_a_usable_template_there_is_no_chat_but_completion(
-    toy: Callable[..., Any], template: str | None
+    toy: Callable[..., Any], template: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A base model says clearly that it does not chat."""
+    """A base model says clearly that it does not chat, and the log why, where it should."""
     reader = _reader(toy(template=template))
     assert not reader.has_chat_template
     with pytest.raises(NoChatTemplate):
         reader.read_messages(_user("x"))
     assert [ord("x")] == reader.read_text("x")
+    assert ["broken" in message for message in caplog.messages] == [True] * (template is not None)
 
 
 def test_roles_are_not_the_clients_words(toy: Callable[..., Any]) -> None:
