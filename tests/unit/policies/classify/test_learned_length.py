@@ -107,6 +107,26 @@ def test_each_choice_is_an_answer(make_request: Make) -> None:
     assert (6, one.length_class) == (six.choices, six.length_class)
 
 
+def test_a_request_that_comes_again_is_forecast_alike_and_learned_from(answered: Make, make_request: Make) -> None:
+    """It is not read again, but what was learned in between counts; other settings make it another request."""
+    policy = LearnedLength()
+    first = answered(policy, 1200, "the same")
+    for _ in range(20):
+        latest = answered(policy, 1200, "the same")
+    assert first.output_tokens_p50 < 600 < latest.output_tokens_p50
+    assert latest != policy.forecast(make_request("the same", max_tokens=50))
+    assert 1 + 1 == len(policy._lengths._lately)
+
+
+def test_an_image_is_no_hindrance(make_request: Make, make_entry: Make) -> None:
+    """Its field is whatever the client wrote."""
+    policy = LearnedLength()
+    picture = Part(type="image_url", image_url={"url": ["data:"]})
+    seen = make_request(messages=(Message(role="user", content=(picture,)),))
+    assert policy.forecast(seen).prompt_tokens > 700
+    policy.observe(make_entry(seen, output_tokens=50))
+
+
 def test_an_embedding_writes_nothing(answered: Make) -> None:
     """It is read only; and teaches nothing of answers."""
     policy = LearnedLength()
