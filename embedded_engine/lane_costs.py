@@ -22,8 +22,8 @@ class LaneCosts:
         return self.curve.of(rows) + rows * cells * self.cell_s if rows else 0.0
 
     def measured(self, rows: int, cells: int, seconds: float) -> None:
-        """A call took so long."""
-        self.curve.measured(rows, max(seconds - rows * cells * self.cell_s, 0.1 * seconds))
+        """A call took so long, of which attention had its foreseen share."""
+        self.curve.measured(rows, seconds * self.curve.of(rows) / self.call_s(rows, cells))
 
     def most_rows(self, budget_s: float, *, beside: int, cells: int, most: int) -> int:
         """How many rows a lane that has `beside` rows already may add for `budget_s`."""

@@ -68,7 +68,7 @@ def measure_curves(kernels: Kernels, shape: ContextShape) -> Curves:
 
 
 def _beginning(kernels: Kernels, shape: ContextShape) -> int:
-    return min(_BEGINNING_TOKENS, shape.kv_tokens // 2) if kernels.facts.forgets_tails else 0
+    return min(_BEGINNING_TOKENS, shape.kv_tokens // 2, shape.batch_rows) if kernels.facts.forgets_tails else 0
 
 
 def _fastest(kernels: Kernels, rows: Sequence[Row]) -> float:

@@ -178,3 +178,35 @@ def test_a_request_that_waits_can_be_dropped(bench: Any, prepared: Any) -> None:
         one.scheduler.drop(running)
         one.scheduler.admit(0.0)
     assert ({}, []) == (one.scheduler.requests, one.scheduler.placed)
+
+
+def test_sequences_move_when_their_lanes_have_changed(bench: Any, prepared: Any) -> None:
+    """Two that are short belong into one lane, and two that have grown apart; what is remembered moves along."""
+    one = bench(lanes=2, slots=8, lane_tokens=4000)
+    blocker, first, second = (
+        one.add(prepared(number, size, max_tokens=900)) for number, size in [(1, 1500), (2, 40), (3, 1500)]
+    )
+    for running in (blocker, first, second):
+        one.grow(running.choices[0], len(running.request.prompt))
+        one.scheduler.share_prompt(running)
+    assert one.lanes(blocker) != one.lanes(second)
+    one.scheduler.drop(blocker if one.lanes(first) == one.lanes(blocker) else second)
+    left = second if second.choices[0].slot is not None else blocker
+    assert one.lanes(left) != one.lanes(first)
+    for _ in range(8):
+        one.scheduler.spread()
+    assert one.lanes(left) != one.lanes(first)  # attention to 1,500 cells costs more than a pass over the weights
+    one.scheduler.drop(left)
+    third = one.add(prepared(4, 60, max_tokens=900))
+    choice = third.choices[0]
+    one.grow(choice, 60)
+    one.scheduler.share_prompt(third)
+    moved = one.memory.move(choice.slot, 1 - one.lanes(first)[0])
+    one.scheduler._cache.moved(choice.slot, moved)
+    choice.slot = moved
+    assert one.lanes(third) != one.lanes(first)
+    for _ in range(8):
+        one.scheduler.spread()
+    assert one.lanes(third) == one.lanes(first)
+    assert [60, 60] == [choice.computed, one.memory.length(choice.slot)]
+    assert choice.slot == one.scheduler._cache.find("", third.request.prompt).stored.sequence
