@@ -139,7 +139,9 @@ class Engine:
     def drafts(self) -> tuple[Drafts, ...]:
         """What was drafted since the start, by source."""
         report = self._speculator.report().items()
-        return tuple(Drafts(source=name, drafted=one.drafted, accepted=one.accepted) for name, one in report)
+        return tuple(
+            Drafts(source=name, drafts=one.drafts, drafted=one.drafted, accepted=one.accepted) for name, one in report
+        )
 
     @property
     def requests(self) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Counts what was drafted and what came of it, by source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +14,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """One source's drafts.
 
     Attributes:
+        drafts: Steps in which some of the tokens were its.
         drafted: Tokens that were verified together with others, or thrown away behind a wrong one.
         accepted: Those that were emitted.
         judged: By tenth of confidence, drafted tokens of which the model's own probability is known: those up to the
@@ -21,6 +23,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
         probability: The sum of the probabilities, by the same.
     """
 
+    drafts: int
     drafted: int
     accepted: int
     judged: tuple[int, ...]
@@ -36,6 +39,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _Account:
+    drafts: int = 0
     drafted: int = 0
     accepted: int = 0
     judged: list[int] = field(default_factory=lambda: [0] * BINS)
@@ -49,11 +53,13 @@ class Ledger:
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
 
-    def drafted(self, source: str, *, accepted: bool) -> None:
-        """A token was drafted, and it was right or not."""
-        account = self._accounts.setdefault(source, _Account())
-        account.drafted += 1
-        account.accepted += accepted
+    def drafted(self, sources: Sequence[str], *, accepted: int) -> None:
+        """A step's drafted tokens came from these sources, token by token, and the first `accepted` were right."""
+        for place, source in enumerate(sources):
+            account = self._accounts.setdefault(source, _Account())
+            account.drafts += source not in sources[:place]
+            account.drafted += 1
+            account.accepted += place < accepted
 
     def judged(self, source: str, *, confidence: float, probability: float) -> None:
         """A drafted token's probability turned out."""
@@ -67,6 +73,7 @@ class Ledger:
         """By source."""
         return {
             source: SourceReport(
+                drafts=account.drafts,
                 drafted=account.drafted,
                 accepted=account.accepted,
                 judged=tuple(account.judged),

@@ -122,9 +122,8 @@ class Speculator:
         while accepted < min(len(drafted), len(emitted)) and drafted[accepted] == emitted[accepted]:
             accepted += 1
         draft.count(len(drafted), accepted)
+        self._ledger.drafted([link.source for link in draft.chain[: len(drafted)]], accepted=accepted)
         for position, link in enumerate(draft.chain):
-            if position < len(drafted):
-                self._ledger.drafted(link.source, accepted=position < accepted)
             probability = probabilities[position] if position < len(probabilities) else None
             if position <= accepted and (position < len(emitted) or probability is not None):
                 token = emitted[position] if position < len(emitted) else _END
@@ -138,8 +137,7 @@ class Speculator:
     def learn_block(self, draft: Draft, source: str, *, drafted: int, emitted: Sequence[int]) -> None:
         """What came of a step whose tokens another model drafted; all but the last emitted were its."""
         accepted = min(drafted, len(emitted) - 1)
-        for position in range(drafted):
-            self._ledger.drafted(source, accepted=position < accepted)
+        self._ledger.drafted([source] * drafted, accepted=accepted)
         draft.count_block(source, drafted, accepted)
         for token in emitted:
             draft.take(token)

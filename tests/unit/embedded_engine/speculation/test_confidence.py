@@ -63,13 +63,13 @@ def test_soft_labels_count_as_shares() -> None:
 def test_the_ledger_counts_by_source() -> None:
     """Drafted, accepted, and how far confidence was from the truth."""
     ledger = Ledger()
-    for accepted in (True, True, False):
-        ledger.drafted("markov", accepted=accepted)
+    ledger.drafted(["markov", "markov", "repetition"], accepted=2)
+    ledger.drafted(["markov"], accepted=0)
     ledger.judged("markov", confidence=0.85, probability=1.0)
     ledger.judged("markov", confidence=0.85, probability=0.5)
     ledger.judged("markov", confidence=1.0, probability=1.0)
     report = ledger.report()["markov"]
-    assert (3, 2) == (report.drafted, report.accepted)
+    assert (2, 3, 2) == (report.drafts, report.drafted, report.accepted)
     assert (0, 0, 0, 0, 0, 0, 0, 0, 2, 1) == report.judged
     assert (2 * 0.85 - 1.5) / 3 == pytest.approx(report.calibration_error)
-    assert ["markov"] == list(ledger.report())
+    assert ["markov", "repetition"] == list(ledger.report())

@@ -179,12 +179,13 @@ def test_confidence_is_kept_on_texts_that_are_right_half_of_the_time() -> None:
 
 
 def test_counts_agree_between_the_ledger_and_the_choices() -> None:
-    """By source, drafted and accepted."""
+    """By source, steps, drafted tokens and accepted ones."""
     speculator = _speculator()
     drafts = [speculator.begin(WORDS * 2, scope="s", prediction=WORDS) for _ in range(3)]
     for draft in drafts:
         _decode(speculator, draft, [*WORDS, 3, 4, *WORDS])
     for source, account in speculator.report().items():
+        assert account.drafts == sum(draft.counts[source].drafts for draft in drafts if source in draft.counts)
         assert account.drafted == sum(draft.counts[source].drafted for draft in drafts if source in draft.counts)
         assert account.accepted == sum(draft.counts[source].accepted for draft in drafts if source in draft.counts)
         assert 0 <= account.accepted <= account.drafted
