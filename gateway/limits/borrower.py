@@ -1,7 +1,8 @@
 """Reserves on limits that all replicas share, out of what this one has borrowed of them.
 
 The usual reservation finds enough in the local book and waits for nobody. Where it does not, one exchange with the
-lender serves all that wait then. Once a second the lender is told how things stand, and what is not needed goes back.
+lender serves all that wait then. Once a second the lender is told how things stand, and what is not needed goes back;
+what has not changed is told again in turn, for a server that was started anew has forgotten it.
 
 While the lender is lost, this replica goes on with what it has borrowed; of a window that begins meanwhile it takes its
 part, the limit divided by the replicas that there were. So the overshoot is at most what was borrowed at the loss. No
@@ -22,6 +23,8 @@ from gateway.seldom import Seldom
 
 HEARTBEAT_S = 1.0
 _TRIES = 100
+_TOLD_AGAIN = 200
+"""So many unchanged allowances are told with each beat."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class Borrower:
         self._asking: asyncio.Task[None] | None = None
         self._exchanging = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
+        self._told_again = 0
         self._complain = Seldom(_log)
 
     async def reserve(
@@ -112,9 +116,13 @@ class Borrower:
             await self._tell(self._news(), _wish)
 
     def _news(self) -> Sequence[Allowance]:
-        """What the lender should hear of: where it is lost, one at least, to find out whether it is back."""
-        known = self.book.allowances()
-        return [one for one in known if _has_news(one)] or (known[:1] if self.lost else ())
+        """What the lender should hear of now; at least one where there is any, to find out whether it is there."""
+        unix_s = self._clock.unix_s()
+        known = [one for one in self.book.allowances() if unix_s < one.window.end_unix_s]
+        first = self._told_again if self._told_again < len(known) else 0
+        self._told_again = first + _TOLD_AGAIN
+        changed = [one for one in known if _has_changed(one)]
+        return tuple(dict.fromkeys([*changed, *known[first : self._told_again]]))
 
     async def _tell(self, allowances: Sequence[Allowance], wish: Callable[[Allowance], int]) -> None:
         if allowances:
@@ -164,8 +172,8 @@ class Borrower:
             allowance.granted = max(allowance.granted, allowance.limit.amount // self._replicas)
 
 
-def _has_news(allowance: Allowance) -> bool:
-    """Whether the lender should hear of it: what is neither lent nor changing counts the same without a word."""
+def _has_changed(allowance: Allowance) -> bool:
+    """Whether the lender must hear of it: what is neither lent nor changing counts the same without a word."""
     return allowance.granted != allowance.spent or allowance.held > 0 or allowance.spent != allowance.told_spent
 
 

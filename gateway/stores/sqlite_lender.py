@@ -1,6 +1,7 @@
 """The accounts of limits in a file, for the workers of one machine. They outlive a restart, and a ``kill -9``."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -11,6 +12,8 @@ from gateway.ports import Clock
 
 _BUSY_S = 1.0
 _KEEP_S = 86_400
+
+_log = logging.getLogger(__name__)
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS lines (
@@ -33,6 +36,7 @@ class SqliteLender:
         self._file = file
         self._clock = clock
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None
         self._tidied_unix_s = 0.0
 
     async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
@@ -47,7 +51,7 @@ class SqliteLender:
 
     def _exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
         try:
-            connection = self._connection = self._connection or self._open()
+            connection = self._connected()
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 self._tidy(connection)
@@ -69,10 +73,33 @@ class SqliteLender:
             self._tidied_unix_s = now_s
             connection.execute(_OVER, (int(now_s) - _KEEP_S,))
 
+    def _connected(self) -> sqlite3.Connection:
+        """A connection to the file that is at the path now: where people delete it, all workers must meet in one."""
+        if self._connection is not None and self._identity() != self._opened:
+            _log.warning("the file of the limits' accounts was taken away while it was open; it is begun anew")
+            taken_away, self._connection = self._connection, None
+            taken_away.close()
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
     def _open(self) -> sqlite3.Connection:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file.touch(mode=0o600)  # SQLite would make it readable to others
         connection = sqlite3.connect(self._file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(_TABLE)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(_TABLE)
+            self._opened = self._identity()
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self._file.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino

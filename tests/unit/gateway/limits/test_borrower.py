@@ -131,6 +131,41 @@ async def test_what_is_spent_outlives_a_restart(replica: Any) -> None:
     assert not await second.reserve("r", Claim(nano_usd=30), [limit], lasts_s=60)
 
 
+def _taken_away(folder: Path) -> int:
+    """Deletes the accounts; the mode that their file had."""
+    mode = (folder / "limits.sqlite3").stat().st_mode & 0o777
+    for file in folder.glob("limits.sqlite3*"):
+        file.unlink()
+    return mode
+
+
+async def test_what_is_spent_outlives_the_loss_of_the_accounts(replica: Any, tmp_path: Path) -> None:
+    """A file that is deleted while it is open is begun anew, and told by each replica what it knows."""
+    limit = _limit(Measure.REQUESTS, 10)
+    a, b = replica("a"), replica("b")
+    for borrower, name in ((a, "1"), (b, "2")):
+        assert await _take(borrower, name, limit, 5)
+        borrower.book.settle(name, Claim(requests=5))
+        await borrower._tell(borrower._news(), lambda _: 0)
+    assert 0o600 == _taken_away(tmp_path)
+    await b._tell(b._news(), lambda _: 0)
+    assert not await _take(a, "3", limit)
+    assert 0o600 == _taken_away(tmp_path)
+
+
+async def test_all_allowances_are_told_again_in_turn(replica: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few with each beat, those whose window is over no more."""
+    monkeypatch.setattr("gateway.limits.borrower._TOLD_AGAIN", 2)
+    a = replica("a")
+    limits = [_limit(Measure.REQUESTS, 10, scope=f"tenant:{n}") for n in range(3)]
+    for limit in limits:
+        assert await _take(a, limit.scope, limit)
+        a.book.settle(limit.scope, Claim(requests=1))
+    await a._tell(a.book.allowances(), lambda _: 0)
+    told = [[one.limit.scope for one in a._news()] for _ in range(3)]
+    assert [["tenant:0", "tenant:1"], ["tenant:2"], ["tenant:0", "tenant:1"]] == told
+
+
 class _Gone:
     """The ``Lender`` port where nobody answers."""
 
