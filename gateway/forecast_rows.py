@@ -30,6 +30,8 @@ from gateway.types import (
 )
 
 MOST_LINE_BYTES = 64 * 1024 * 1024
+_MOST_ANSWER_CHARS = 1024 * 1024
+"""Longer than any answer whose length is believed."""
 _CONVERSATIONS = 256
 _PROMPTS = 8
 _KEPT_CHARS = 2000
@@ -142,7 +144,7 @@ class Conversations:
         return row.prompt[:half] + self._filled(missing) + row.prompt[half:]
 
     def _words(self, tokens: int, but_chars: int) -> str:
-        return self._filled(min(max(tokens * _CHARS_PER_TOKEN - but_chars, 0), MOST_LINE_BYTES))
+        return self._filled(min(max(tokens * _CHARS_PER_TOKEN - but_chars, 0), _MOST_ANSWER_CHARS))
 
     def _filled(self, chars: int) -> str:
         if chars > len(self._filler):

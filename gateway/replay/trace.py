@@ -61,8 +61,10 @@ def count_rows(path: Path, limit: int | None = None) -> int:
     """How many rows the file has.
 
     Raises:
-        ConfigurationError: it cannot be read, or is empty.
+        ConfigurationError: it cannot be read, or not twice, or is empty.
     """
+    if path.is_fifo():
+        raise ConfigurationError("a trace is read more than once: it must be a file, and is a pipe", file=str(path))
     with _opened(path) as lines:
         rows = sum(1 for line in islice(lines, limit) if not line.isspace())
     if not rows:

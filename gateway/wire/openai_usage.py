@@ -13,7 +13,7 @@ def read_usage(value: Any) -> Usage | None:
 
     What an upstream says here is billed, learned from and summed up, so a count that no model could reach makes the
     whole object one that nobody counted. Cached tokens are taken from ``prompt_tokens_details`` or, where a provider
-    puts them beside it (DeepSeek), from ``prompt_cache_hit_tokens``.
+    puts them beside it (DeepSeek), from ``prompt_cache_hit_tokens``; they are a part of the prompt, so never more.
     """
     if not isinstance(value, dict):
         return None
@@ -31,7 +31,7 @@ def read_usage(value: Any) -> Usage | None:
     return Usage(
         prompt_tokens=counts[0],
         output_tokens=counts[1],
-        cached_tokens=cached_tokens,
+        cached_tokens=min(cached_tokens, counts[0]),
         reasoning_tokens=reasoning_tokens,
         cache_write_tokens=cache_write_tokens,
     )

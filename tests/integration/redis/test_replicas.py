@@ -138,6 +138,20 @@ async def test_while_the_store_is_gone_each_goes_on_and_then_says_how_things_sta
         assert 1 not in {event.flight for event in b.heard if isinstance(event, Dispatched)}
 
 
+async def test_a_server_whose_clock_is_behind_is_heard_all_the_same(redis_server: RedisServer) -> None:
+    """One that comes back empty numbers its entries by its clock, and theirs may be smaller than those before."""
+    async with _listening("a", redis_server.url) as a, _listening("b", redis_server.url) as b:
+        with redis_server.client() as client:
+            client.xadd("{test}:events", {"b": b"\xc1 nonsense"}, id="99999999999999-0")
+        await a.until(lambda: a.line.unread == b.line.unread == 1)
+        redis_server.kill()
+        await a.until(lambda: a.line.lost_for_s is not None and b.line.lost_for_s is not None)
+        redis_server.start()
+        await b.connected()
+        b.line.tell(Landed(replica="b", flight=1))
+        await a.until(lambda: Landed(replica="b", flight=1) in a.heard)
+
+
 async def test_a_failover_loses_nobody(redis_guarded: Guarded) -> None:
     """When the sentinels make the replica master, both go on there."""
     async with _listening("a", redis_guarded.url) as a, _listening("b", redis_guarded.url) as b:

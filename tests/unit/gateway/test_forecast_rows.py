@@ -102,6 +102,12 @@ def test_turns_that_were_not_seen_are_filled_in() -> None:
     assert [0, 4, 0, 8] == [len(message.text()) for message in Conversations().request(row).messages[:-1]]
 
 
+def test_answers_that_cannot_be_so_long_take_no_memory() -> None:
+    """A count of a hundred million tokens stands for a long answer, not for 400 MB."""
+    row = Row(**{**ROW, "turn": 1, "prev_answer_tokens": [100_000_000]})
+    assert 1024 * 1024 == len(Conversations().request(row).messages[1].text())
+
+
 def test_a_prompt_that_was_shortened_has_its_length_again() -> None:
     """Its two ends stand where they stood."""
     prompt = Conversations().request(Row(**{**ROW, "prompt": "headtail", "prompt_chars": 1000})).messages[0].text()

@@ -1,4 +1,5 @@
 import itertools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,14 @@ def test_an_empty_trace_and_one_that_is_not_there_are_refused(trace_file: Write,
     with pytest.raises(ConfigurationError, match=r"none\.jsonl: cannot be read: No such file or directory"):
         count_rows(tmp_path / "none.jsonl")
     assert 2 == count_rows(trace_file([_row(0), "\n", _row(1)]))
+
+
+def test_a_pipe_is_no_trace(tmp_path: Path) -> None:
+    """It could be read once only, and is told so before anybody waits for its other end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigurationError, match="it must be a file, and is a pipe"):
+        count_rows(pipe)
 
 
 def test_a_limit_reads_the_beginning_only(trace_file: Write) -> None:

@@ -40,6 +40,7 @@ def test_counts_that_are_none_or_absurd_are_nobodys(value: Any) -> None:
         ({"prompt_tokens": -3, "completion_tokens": 5}, Usage(output_tokens=5)),
         ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, Usage(prompt_tokens=9, cached_tokens=4)),
         ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": -4}}, Usage(prompt_tokens=9)),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 90}, Usage(prompt_tokens=9, cached_tokens=9)),
         ({"prompt_tokens": MAX_TOKENS, "completion_tokens": 0}, Usage(prompt_tokens=MAX_TOKENS)),
     ],
 )
