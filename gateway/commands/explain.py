@@ -122,7 +122,7 @@ def _operation(body: bytes) -> Operation:
 
 
 def explain_kept(world: World, kept: KeptDecision, *, file: str) -> Explanation:
-    """The decision made anew, on the facts that it was made from.
+    """The decision made anew, on the facts that it was made from, among the targets that are still in the policy.
 
     Raises:
         ConfigurationError: the policy has no such route any more.
@@ -132,7 +132,9 @@ def explain_kept(world: World, kept: KeptDecision, *, file: str) -> Explanation:
         hint = f"routes are {', '.join(routes)}"
         raise ConfigurationError(f"the request went over route `{kept.route}`, which is not here", file=file, hint=hint)
     route, facts = routes[kept.route], kept.facts
-    decision = decide(route, facts.ctx, facts.candidates)
+    targets = {(target.backend, target.model) for target in route.targets}
+    still = [one for one in facts.candidates if not targets.isdisjoint({(one.backend, one.model), (one.backend, None)})]
+    decision = decide(route, facts.ctx, tuple(still))
     return Explanation(
         route=route,
         forecast=facts.forecast,

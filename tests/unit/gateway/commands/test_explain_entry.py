@@ -77,6 +77,16 @@ def test_another_policy_is_told_apart(run: Any, policy_file: Path, ledger_file: 
     assert ("cheap", "dear", False) == (told["choice"], told["kept_choice"], told["reproduced"])
 
 
+def test_a_target_that_is_gone_is_no_choice(run: Any, policy_file: Path, ledger_file: Path) -> None:
+    """A policy is not said to do what it cannot do any more."""
+    text = policy_file.read_text()
+    policy_file.write_text(text.replace("[cheap/small, dear/small]", "[cheap/small]"))
+    assert text != policy_file.read_text()
+    code, out, _ = run("explain", policy_file, "--entry", "req-7", "--ledger", ledger_file)
+    assert (1, "choice     cheap/small") == (code, out.splitlines()[-2])
+    assert "dear/small then" in out.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("prepare", "entry", "words"),
     [
