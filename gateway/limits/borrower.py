@@ -6,7 +6,7 @@ what has not changed is told again in turn, for a server that was started anew h
 
 While the lender is lost, this replica goes on with what it has borrowed; of a window that begins meanwhile it takes its
 part, the limit divided by the replicas that there were. So the overshoot is at most what was borrowed at the loss. No
-request waits for a lender that is known to be lost: the beat of each second finds out when it is back.
+request waits for a lender that is known to be lost: the beat finds out when it is back.
 """
 
 import asyncio
@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gateway.limits.allowance import Allowance
 from gateway.limits.book import Book, Shortage
-from gateway.limits.lender import Lender, LenderLost, Need
+from gateway.limits.lender import Grant, Lender, LenderLost, Need
 from gateway.limits.limit import Claim, Limit, Measure
 from gateway.ports import Clock
 from gateway.seldom import Seldom
 
 HEARTBEAT_S = 1.0
+_LOST_HEARTBEAT_S = 0.1
+_AT_ONCE_S = 0.05
 _TRIES = 100
 _TOLD_AGAIN = 200
 """So many unchanged allowances are told with each beat."""
@@ -111,7 +113,7 @@ class Borrower:
 
     async def _beat(self) -> None:
         while True:
-            await self._clock.sleep(HEARTBEAT_S)
+            await self._clock.sleep(_LOST_HEARTBEAT_S if self.lost else HEARTBEAT_S)
             self.expired += self.book.expire(self._clock.now_s())
             await self._tell(self._news(), _wish)
 
@@ -133,7 +135,7 @@ class Borrower:
         """Tells how each allowance stands, with what it needs and what it wishes more, and books what is granted."""
         told = [self._need(allowance, wish(allowance)) for allowance in allowances]
         try:
-            grants = await self._lender.exchange(self._replica, told)
+            grants = await self._answer(told)
         except LenderLost as error:
             self.lost = True
             self._complain("the limits' accounts cannot be reached (%s); this replica goes on with what it has", error)
@@ -148,6 +150,16 @@ class Borrower:
             allowance.exhausted = granted.more < said.need
             allowance.told_spent = said.spent
             allowance.known = True
+
+    async def _answer(self, told: Sequence[Need]) -> Sequence[Grant]:
+        """What the lender says; asked again where it failed at once, as a connection does that had died since."""
+        begun_s = self._clock.now_s()
+        try:
+            return await self._lender.exchange(self._replica, told)
+        except LenderLost:
+            if self.lost or self._clock.now_s() - begun_s > _AT_ONCE_S:
+                raise
+        return await self._lender.exchange(self._replica, told)
 
     def _need(self, allowance: Allowance, wish: int) -> Need:
         """Gives up, here and now, what nobody here holds, waits for or wishes: it goes to another at once.

@@ -205,7 +205,8 @@ async def test_without_the_lender_it_goes_on_with_what_it_has_and_then_with_its_
 class _Slow:
     """The ``Lender`` port of one replica that grants what is needed, after a while, and nothing beyond it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Any) -> None:
+        self.clock = clock
         self.asked = asyncio.Event()
         self.open = asyncio.Event()
         self.exchanges = 0
@@ -218,6 +219,7 @@ class _Slow:
         self.asked.set()
         await self.open.wait()
         if self.gone:
+            self.clock.advance(0.5)
             raise LenderLost("no answer")
         return [grant(need._replace(wish=0), ()) for need in needs]
 
@@ -227,7 +229,7 @@ class _Slow:
 
 async def test_what_was_granted_is_not_given_back_before_it_is_taken(hand_clock: Any) -> None:
     """Some ask while others are already waiting for an answer: all get what there is plenty of, in two exchanges."""
-    lender = _Slow()
+    lender = _Slow(hand_clock)
     a = Borrower(lender, replica="a", clock=hand_clock)
     limit = _limit(Measure.REQUESTS, 1000)
     early = [asyncio.create_task(_take(a, f"early{i}", limit)) for i in range(8)]
@@ -241,7 +243,7 @@ async def test_what_was_granted_is_not_given_back_before_it_is_taken(hand_clock:
 
 async def test_a_loss_is_waited_for_once(hand_clock: Any) -> None:
     """Those who ask while an exchange is failing do not begin another, nor do those who come after it."""
-    lender = _Slow()
+    lender = _Slow(hand_clock)
     lender.gone = True
     a = Borrower(lender, replica="a", clock=hand_clock)
     limit = _limit(Measure.REQUESTS, 10)
@@ -264,3 +266,20 @@ async def test_one_that_hangs_up_while_it_borrows_takes_nobody_along(replica: An
     leaver.cancel()
     assert await stayer
     assert 1 == a.book.reservations
+
+
+async def test_a_connection_that_had_died_is_no_loss(hand_clock: Any) -> None:
+    """What fails at once is tried again at once, and nobody notices."""
+
+    class Broken(_Slow):
+        async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+            granted = await super().exchange(replica, needs)
+            if self.exchanges == 1:
+                raise LenderLost("reset by peer")
+            return granted
+
+    lender = Broken(hand_clock)
+    lender.open.set()
+    a = Borrower(lender, replica="a", clock=hand_clock)
+    assert await _take(a, "r", _limit(Measure.REQUESTS, 10))
+    assert (False, 2) == (a.lost, lender.exchanges)
