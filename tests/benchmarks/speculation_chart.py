@@ -7,6 +7,7 @@ Needs matplotlib, which the extra `charts` brings.
 
 import json
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ _COLOURS = ("#0b6e99", "#e08e1b", "#a9b4bd")
 
 def main() -> int:
     """Draw."""
+    ArgumentParser(description=__doc__).parse_args()
     report = json.loads(OUT.read_text(encoding="utf-8"))
     figure, (gains, holds, keeps) = plt.subplots(1, 3, figsize=(13, 4), width_ratios=(2, 1, 1.2))
     _gains(gains, report["speedups"])

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from backends._models import CAPABILITIES, ListedModel, ListedPrice
 from gateway.commands.explain import explain
-from gateway.policy_file import PolicyFile, RouteSpec, Steps, Timeouts, WorthSpec, parse_policy
+from gateway.policy_file import DeadlineSpec, HedgeSpec, PolicyFile, RouteSpec, Steps, Timeouts, WorthSpec, parse_policy
 from gateway.tenant_specs import LimitsSpec, TenantSpec
 from gateway.world import build_world
 
@@ -247,6 +247,13 @@ POLICY_EXAMPLE = next(
 FIELDS_SHOWN = dict(re.findall(r"^\| `([\w.*]+)` \| (.+?) \|", POLICY_PAGE, re.MULTILINE))
 
 
+_NESTED = {
+    "timeouts": Timeouts,
+    "worth": WorthSpec,
+    "limits": LimitsSpec,
+    "deadline": DeadlineSpec,
+    "hedge": HedgeSpec,
+}
 _WORDS_FOR = {"defaults": "as below", "tenants.*.routes": "all", "tenants.*.models": "all"}
 
 
@@ -263,7 +270,7 @@ def _fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     """Each field of a policy file's model, in the table's words."""
     found: dict[str, str] = {}
     for name, field in model.model_fields.items():
-        nested = {"timeouts": Timeouts, "worth": WorthSpec, "limits": LimitsSpec}.get(name)
+        nested = _NESTED.get(name)
         if nested is not None and not prefix:
             found |= _fields(nested, f"{name}.")
         elif field.is_required():
