@@ -163,7 +163,7 @@ def test_a_prediction_is_counted_by_what_was_tried_of_it() -> None:
 
 
 def test_confidence_is_kept_on_texts_that_are_right_half_of_the_time() -> None:
-    """What is drafted with a confidence comes true as often, within .03 over all sources."""
+    """What is drafted with a confidence comes true as often, within .05 over all sources."""
     speculator = _speculator()
     dice = random.Random(6)  # noqa: S311 - tokens, not secrets
     for number in range(12):
@@ -175,7 +175,7 @@ def test_confidence_is_kept_on_texts_that_are_right_half_of_the_time() -> None:
     report = speculator.report().values()
     judged = sum(sum(source.judged) for source in report)
     assert judged > 1000
-    assert sum(source.calibration_error * sum(source.judged) for source in report) / judged < 0.1
+    assert sum(source.calibration_error * sum(source.judged) for source in report) / judged < 0.05
 
 
 def test_counts_agree_between_the_ledger_and_the_choices() -> None:
@@ -184,7 +184,9 @@ def test_counts_agree_between_the_ledger_and_the_choices() -> None:
     drafts = [speculator.begin(WORDS * 2, scope="s", prediction=WORDS) for _ in range(3)]
     for draft in drafts:
         _decode(speculator, draft, [*WORDS, 3, 4, *WORDS])
-    for source, account in speculator.report().items():
+    report = speculator.report()
+    assert report
+    for source, account in report.items():
         assert account.drafts == sum(draft.counts[source].drafts for draft in drafts if source in draft.counts)
         assert account.drafted == sum(draft.counts[source].drafted for draft in drafts if source in draft.counts)
         assert account.accepted == sum(draft.counts[source].accepted for draft in drafts if source in draft.counts)
