@@ -36,6 +36,11 @@ class Allowance:
         """What all replicas together may still take, as far as it is known here."""
         return max(self.limit.amount - self.others - self.taken, 0)
 
+    def change(self, limit: Limit) -> None:
+        """The limit is another amount from now on; what was granted beyond it and is not taken yet is void."""
+        self.limit = limit
+        self.granted = max(min(self.granted, limit.amount), self.taken)
+
     def missing(self, amount: int) -> int:
         """How much more would have to be granted for ``amount`` to be held."""
         return max(self.taken + amount - self.granted, 0)

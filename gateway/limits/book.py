@@ -56,7 +56,8 @@ class Book:
         if known is None or window.start_unix_s > known.window.start_unix_s:
             known = self._allowances[limit.name] = Allowance(limit, window)
             self._forget_unused(unix_s)
-        known.limit = limit  # the amount may have been changed
+        if known.limit is not limit:
+            known.change(limit)
         return known
 
     def reserve(

@@ -118,6 +118,17 @@ async def test_a_window_begins_anew_once(replica: Any, hand_clock: Any) -> None:
     assert not await _take(a, "7", limit)
 
 
+async def test_a_limit_that_is_lowered_holds_at_once(replica: Any) -> None:
+    """What was borrowed under the old one may not be used up; what was taken stays taken; raised, there is more."""
+    a = replica("a")
+    assert await _take(a, "one", _limit(Measure.REQUESTS, 100), 20)
+    await a._tell(a.book.allowances(), lambda _: 20)
+    lowered = [await _take(a, name, _limit(Measure.REQUESTS, 21)) for name in ("two", "three")]
+    assert [True, False] == lowered
+    assert not await _take(a, "four", _limit(Measure.REQUESTS, 5))
+    assert await _take(a, "five", _limit(Measure.REQUESTS, 22))
+
+
 async def test_what_is_spent_outlives_a_restart(replica: Any) -> None:
     """A replica that comes later finds what others have spent."""
     limit = _limit(Measure.USD, 100)
