@@ -34,9 +34,9 @@ class ServedProcess:
             async with self._written:
                 self._written.notify_all()
 
-    async def until_logged(self, pattern: str) -> re.Match[str]:
+    async def until_logged(self, pattern: str, *, within_s: float = 2 * PATIENCE_S) -> re.Match[str]:
         """The first match in the log, as soon as it is there."""
-        async with asyncio.timeout(2 * PATIENCE_S), self._written:
+        async with asyncio.timeout(within_s), self._written:
             await self._written.wait_for(lambda: re.search(pattern, "".join(self.log)))
         match = re.search(pattern, "".join(self.log))
         assert match is not None

@@ -27,6 +27,8 @@ WHOLE = b'{"model":"fake","messages":[{"role":"user","content":"hi"}]}'
 STREAM = b'{"model":"fake","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 MANY = 16
 """So many connections all go to one worker once in 32,768 runs."""
+_ENGINE_S = 120.0
+"""For an engine to start on a machine that has other work: it loads a model and measures itself."""
 
 
 @pytest.fixture
@@ -237,13 +239,14 @@ async def test_an_address_in_use_is_no_clean_end(start_process: Any, start_gatew
 
 
 @pytest.mark.model
+@pytest.mark.timeout(3 * _ENGINE_S)
 async def test_one_engine_serves_all(start_workers: Any, default_model_path: Path, eventually: Eventually) -> None:
     """There is one process however many workers; killed, it is followed by one; it ends with the gateway."""
     local = {"use": "embedded", "slots": 4, "context_tokens": 512, "threads": 1, "restart_min_s": 0.05}
     served = await start_workers({"backends": {"local": local}}, HEADRACE_MODEL_DIR=str(default_model_path.parent))
     body = WHOLE.replace(b"{", b'{"max_tokens":2,', 1)
     for lives in (1, 2):
-        await served.until_logged(rf"(?s)(local is ready.*){{{2 * lives}}}")
+        await served.until_logged(rf"(?s)(local is ready.*){{{2 * lives}}}", within_s=_ENGINE_S)
         assert [200] * 6 == await _ask(served, 6, body)
         engines = [int(pid) for pid in re.findall(r"engine process (\d+) started", "".join(served.log))]
         assert lives == len(engines)
