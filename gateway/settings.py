@@ -48,7 +48,7 @@ class Settings(BaseModel):
     ledger_days: Annotated[int, Field(ge=1)] = 90
     """How long rows stay in the ledger."""
     ledger_decisions: bool = True
-    """Whether rows keep what decisions were made from, and which prompts began alike, for ``explain`` and ``export``."""
+    """Whether rows keep what decisions were made from and which prompts began alike, for ``explain`` and ``export``."""
     ledger_rows_waiting: Annotated[int, Field(ge=1)] = 50_000
 
     redis_url: SecretStr | None = None
