@@ -40,7 +40,8 @@ _SLOTS = 16
 def main() -> int:
     """Measure and report."""
     arguments = _arguments()
-    model = pull_model(DEFAULT_MODEL, default_model_dir(), say=print, progress=lambda _done, _total: None).path
+    known = pull_model(DEFAULT_MODEL, default_model_dir(), say=print, progress=lambda _done, _total: None)
+    model = arguments.model or known.path
     only = arguments.only.split(",")
     report: dict[str, Any] = {}
     if "prefix" in only:
