@@ -232,6 +232,7 @@ class Engine:
             return []
         self.steps += 1
         rows = [row for item in planned for row in item.rows]
+        self._memory.close_holes()
         started_s = time.thread_time()
         try:
             self._kernels.decode(rows)

@@ -30,6 +30,7 @@ class CellMemory:
             list(range((lane + 1) * lane_sequences - 1, lane * lane_sequences - 1, -1)) for lane in self.lanes
         ]
         self._cells: dict[int, list[int]] = {}
+        self._with_holes: set[int] = set()
 
     def lane_of(self, sequence: int) -> int:
         """Where a sequence lives."""
@@ -89,6 +90,18 @@ class CellMemory:
                 self._free_cells[lane].append(cell)
         del cells[length:]
         self._kernels.remove(sequence, length)
+        if self.used_tokens(lane) > length:
+            self._with_holes.add(lane)
+
+    def close_holes(self) -> None:
+        """Move the cells of lanes together whose sequences were cut between those of others; before every decode.
+
+        Rows that do not fit into the first hole that ik_llama.cpp finds are computed wrongly: with what is in other
+        cells than their own. Moving a few cells takes half a millisecond.
+        """
+        for lane in self._with_holes:
+            self._kernels.compact(lane)
+        self._with_holes.clear()
 
     def share(self, source: int, target: int, tokens: int) -> None:
         """Let the empty `target`, of the same lane, hold the first cells of `source`, too."""

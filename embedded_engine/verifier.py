@@ -79,6 +79,7 @@ class Verifier:
         if choice.slot is None:
             return
         position = len(choice.tokens) - 1
+        self._memory.close_holes()
         self._kernels.decode([Row(choice.slot, choice.tokens[position], position, wants_logits=True)])
         self._memory.grew(choice.slot, 1)
         choice.computed += 1
