@@ -60,6 +60,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="throughput,prefix,pace")
     parser.add_argument("--rivals", default=",".join(("headrace", *DRAFTS)), help="headrace, and ways llama.cpp drafts")
+    parser.add_argument("--model", default="", help="a file for all of them; the default model where there is none")
     parser.add_argument(
         "--rival-model", default="", help="a file for llama.cpp alone, in the quantisation it likes best"
     )
