@@ -9,6 +9,8 @@ Traps, each met with version 0.1.5:
 * Flash attention aborts the process when one batch holds unrelated sequences: it is off.
 * `llama_tokenize` and `llama_token_to_piece` take the model, not the vocabulary, and crash otherwise.
 * A batch needs as many neighbouring free cells as it has rows: when it finds none, the cells are moved together once.
+* Rows that are put behind a hole in the cells, because they do not fit into it, are computed wrongly: holes are closed
+  before (`CellMemory.close_holes`).
 * Some quantisations compute wrongly with 32 or more rows: `self_test.py` finds out.
 """
 
