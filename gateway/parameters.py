@@ -122,7 +122,7 @@ def _holding_in_words(kind: Any) -> str:
 
 
 def _one_word_of(words: Sequence[object]) -> str:
-    quoted = ", ".join(f"`{word}`" for word in words)
+    quoted = ", ".join(f"`{word}`" if word != "" else '`""`' for word in words)
     return f"one of {quoted}" if len(words) > 1 else quoted
 
 

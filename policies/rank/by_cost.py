@@ -15,7 +15,7 @@ _TOTAL = attrgetter("total_usd")
 
 @dataclass(frozen=True, kw_only=True)
 class ByCost:
-    """The cheapest first, where that does not pile everything on one.
+    """The cheapest first.
 
     Candidates are ordered by the total of their bill. A total that is no number comes last.
 
