@@ -67,7 +67,6 @@ def test_everybody_gets_the_answer_of_an_engine_alone(crowded: Engine) -> None:
             assert [] == [word for word in others if word not in alone[number].upper()]
             same += said == alone[number]
     assert same >= 0.5 * 3 * 8
-    assert crowded._scheduler.preempted > 0
     assert (0, 512) == (crowded.running, crowded.free_kv_tokens)
 
 
