@@ -6,16 +6,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw
 
-from gateway.errors import HeadraceError, InvalidRequest, UpstreamFailed, UpstreamInvalid
+from gateway.errors import HeadraceError, InvalidRequest, UpstreamInvalid
 from gateway.types import Arrival, ChatRequest, Operation, Usage
 from gateway.wire import openai_errors
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, StreamView, estimate_output
 from gateway.wire.json_body import decode, edit, skim
 from gateway.wire.openai_completions import prompt_bytes, read_prompt
-from gateway.wire.openai_errors import read_error
 from gateway.wire.openai_fields import Model
 from gateway.wire.openai_usage import read_usage
-from gateway.wire.redaction import redact
+from gateway.wire.openai_whole import opened
 from gateway.wire.transport_fields import refuse_transport_fields
 
 MAX_INPUTS = 2048
@@ -108,16 +107,7 @@ class EmbeddingsView:
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``: an answer without vectors is none."""
-        if not body.strip():
-            raise UpstreamInvalid("the upstream sent an empty answer")
-        try:
-            answer = _ANSWER.decode(body)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise UpstreamInvalid("the upstream sent a body that is no answer") from error
-        if answer.error or answer.object == "error":
-            message, kind, code, param = read_error(body)
-            words = redact(message) or "the upstream reported an error in place of an answer"
-            raise UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
+        answer = opened(body, _ANSWER)
         if not answer.data:
             raise UpstreamInvalid("the upstream sent an answer without vectors")
         self.usage = read_usage(answer.usage)

@@ -1,6 +1,6 @@
 """One look at a whole OpenAI answer, chat or completion."""
 
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -43,14 +43,7 @@ class OpenAIWhole:
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``."""
-        if not body.strip():
-            raise UpstreamInvalid("the upstream sent an empty answer")
-        try:
-            answer = _ANSWER.decode(body)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise UpstreamInvalid("the upstream sent a body that is no answer") from error
-        if answer.error or answer.object == "error":
-            raise self._failed(body)
+        answer = opened(body, _ANSWER)
         if not answer.choices:
             raise UpstreamInvalid("the upstream sent an answer without choices")
         self.usage = read_usage(answer.usage)
@@ -61,7 +54,32 @@ class OpenAIWhole:
             self.output_bytes += shown_bytes(choice.message, choice.text)
         return body
 
-    def _failed(self, body: bytes) -> UpstreamFailed:
+
+class Enveloped(Protocol):
+    """What a whole answer of any kind may hold in place of itself."""
+
+    error: Any
+    object: Any
+
+
+A = TypeVar("A", bound=Enveloped)
+
+
+def opened(body: bytes, decoder: msgspec.json.Decoder[A]) -> A:
+    """The answer in a body.
+
+    Raises:
+        UpstreamInvalid: the body is empty or no answer.
+        UpstreamFailed: it is an error.
+    """
+    if not body.strip():
+        raise UpstreamInvalid("the upstream sent an empty answer")
+    try:
+        answer = decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UpstreamInvalid("the upstream sent a body that is no answer") from error
+    if answer.error or answer.object == "error":
         message, kind, code, param = read_error(body)
         words = redact(message) or "the upstream reported an error in place of an answer"
-        return UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
+        raise UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
+    return answer
