@@ -75,8 +75,7 @@ class Pipeline:
             identity.check(request.model, route.name)
             journal.route = route.name
             journal.forecast = route.classifier.forecast(request)
-            deadline = route.deadline_of(journal.arrival)
-            ctx = Context(request=request, forecast=journal.forecast, worth=route.worth, deadline=deadline)
+            ctx = route.context(request, journal.forecast)
             async with self._within_limits(rules.world, identity, route, ctx, journal), route.admitter.admit(ctx):
                 decision = journal.decision = self._decide(rules.world, route, ctx)
                 journal.chunks = self._bench.fleet.chains.chain(request)[:2]

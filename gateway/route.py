@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from gateway.forecast import Forecast
 from gateway.name_pattern import name_pattern
 from gateway.ports import Admitter, Classifier, Filter, Ranker, Scorer
-from gateway.types import Arrival
+from gateway.types import Arrival, ChatRequest, Context
 from gateway.worth import Deadline, Worth
 
 
@@ -59,6 +60,11 @@ class Route:
     attempts: int
     deadline: Deadline | None = None
     hedge: Hedge | None = None
+
+    def context(self, request: ChatRequest, forecast: Forecast) -> Context:
+        """All that the policies of this route may look at."""
+        deadline = self.deadline_of(request.arrival)
+        return Context(request=request, forecast=forecast, worth=self.worth, deadline=deadline)
 
     def deadline_of(self, arrival: Arrival) -> Deadline | None:
         """By when the answer to a request is of use: as the route says, or as the client does where that is sooner."""

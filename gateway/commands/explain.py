@@ -30,7 +30,7 @@ from gateway.stores.ledger_reader import KeptDecision, kept_decision
 from gateway.stores.memory import MemoryShared
 from gateway.tenancy import OPEN_HOUSE
 from gateway.trace_context import new_trace
-from gateway.types import Arrival, Bill, Context, Decision, Operation
+from gateway.types import Arrival, Bill, Decision, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.world import World
@@ -104,7 +104,7 @@ def explain(world: World, body: bytes) -> Explanation:
     request = FORMATS[operation].read(arrival, body, BodyLimits())
     route = world.match(request.model)
     forecast = route.classifier.forecast(request)
-    ctx = Context(request=request, forecast=forecast, worth=route.worth, deadline=route.deadline)
+    ctx = route.context(request, forecast)
     snapshot = Fleet(clock=clock, shared=MemoryShared(clock)).snapshot(route, ctx, world.backends)
     as_up = tuple(one if one.down == DRAINING else replace(one, down=None) for one in snapshot)
     decision = decide(route, ctx, as_up)

@@ -45,8 +45,7 @@ class GatewayReplica:
         route, backends = self._scene.route, self._scene.backends
         started_ns = process_time_ns()
         forecast = self._predictor.forecast(traced)
-        deadline = route.deadline_of(traced.request.arrival)
-        ctx = Context(request=traced.request, forecast=forecast, worth=route.worth, deadline=deadline)
+        ctx = route.context(traced.request, forecast)
         decision = decide(route, ctx, self._fleet.snapshot(route, ctx, backends))
         if not decision.order:
             reasons = "; ".join(f"{out.candidate.backend}: {out.reason}" for out in decision.excluded)
