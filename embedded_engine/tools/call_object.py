@@ -1,6 +1,7 @@
 """Reads a call that is a JSON object with a name and arguments, as its text comes."""
 
 import json
+from abc import ABC, abstractmethod
 
 from embedded_engine.tools.json_text import JsonText
 
@@ -11,7 +12,7 @@ _ARGUMENTS = frozenset({"arguments", "parameters", "args"})
 _WHITE = " \t\r\n"
 
 
-class CallText:
+class CallText(ABC):
     """What both kinds of call show.
 
     Attributes:
@@ -27,9 +28,9 @@ class CallText:
         self.whole = False
         self.broken = False
 
+    @abstractmethod
     def feed(self, text: str) -> int:
         """Read on; returns how much of `text` belongs to the call."""
-        raise NotImplementedError
 
 
 class NamedCall(CallText):

@@ -25,7 +25,7 @@ class SimulatedClock:
 
     async def sleep(self, seconds: float) -> None:
         """Nobody sleeps in a replay."""
-        raise NotImplementedError(f"a replay does not wait {seconds} s")
+        raise RuntimeError(f"a replay does not wait {seconds} s")
 
 
 class SimulatedBackend:
@@ -43,7 +43,7 @@ class SimulatedBackend:
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """A replay asks the engine, not the backend."""
-        raise NotImplementedError("a simulated backend answers nobody")
+        raise RuntimeError(f"a simulated backend answers nobody, {call.model} and {type(sink).__name__} included")
 
     async def close(self) -> None:
         """See ``Backend.close``."""
