@@ -67,25 +67,25 @@ def _dispatched(replica: str, flight: int) -> Dispatched:
     )
 
 
-async def _each_hears_the_other_and_not_itself(url: str) -> None:
+async def _who_is_heard(url: str) -> tuple[set[str], set[str]]:
+    """Whose events each of two replicas has heard, when each has told something."""
     async with _listening("a", url) as a, _listening("b", url) as b:
         a.line.tell(_dispatched("a", 1))
         b.line.tell(Landed(replica="b", flight=9))
         await a.until(lambda: Landed(replica="b", flight=9) in a.heard)
         await b.until(lambda: any(isinstance(event, Dispatched) for event in b.heard))
-        assert {"b"} == {event.replica for event in a.heard}
-        assert {"a"} == {event.replica for event in b.heard}
+        return {event.replica for event in a.heard}, {event.replica for event in b.heard}
 
 
 async def test_each_hears_the_other_and_not_itself(redis_server: RedisServer) -> None:
     """Events reach the others, in their order, never oneself."""
-    await _each_hears_the_other_and_not_itself(redis_server.url)
+    assert ({"b"}, {"a"}) == await _who_is_heard(redis_server.url)
 
 
 async def test_a_cluster_carries_it(redis_cluster: list[RedisServer]) -> None:
     """The same over three masters."""
     places = ",".join(f"127.0.0.1:{server.port}" for server in redis_cluster)
-    await _each_hears_the_other_and_not_itself(f"redis+cluster://{places}")
+    assert ({"b"}, {"a"}) == await _who_is_heard(f"redis+cluster://{places}")
 
 
 async def test_a_fact_is_known_everywhere_and_to_who_comes_later(redis_server: RedisServer) -> None:
