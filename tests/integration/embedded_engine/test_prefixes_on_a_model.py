@@ -41,8 +41,8 @@ def test_everybody_gets_the_answer_of_an_engine_alone(crowded: Engine) -> None:
     """Sixteen at once, each with a secret, half of them dropped, and again: nobody says another's secret (L04).
 
     In a crowd logits differ a little from those of a sequence alone, for whoever shares the cells changes the order of
-    sums, and a near tie may fall the other way: so some answers may go another way. That none is ever another's, token
-    for token, is held by the toy model, whose arithmetic is exact.
+    sums, and a near tie may fall the other way: so few answers may go another way after their first words, and none may
+    begin another way. That none is another's, token for token, is held by the toy model, whose arithmetic is exact.
     """
     dice = random.Random(5)  # noqa: S311 - who is dropped, no secret
     alone = {}
@@ -65,8 +65,9 @@ def test_everybody_gets_the_answer_of_an_engine_alone(crowded: Engine) -> None:
             said = answers.text(number)
             others = [word for word in _WORDS if word != _WORDS[number] and word in said.upper()]
             assert [] == [word for word in others if word not in alone[number].upper()]
+            assert alone[number][:20] == said[:20]
             same += said == alone[number]
-    assert same >= 0.5 * 3 * 8
+    assert same >= 0.7 * 3 * 8
     assert (0, 512) == (crowded.running, crowded.free_kv_tokens)
 
 
