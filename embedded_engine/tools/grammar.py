@@ -38,11 +38,7 @@ def call_grammar(
     if not required and answer is None and (family.text_name or not family.first_mark):
         return None
     writer = _Writer(control)
-    opening, start = writer.text(family.opening), writer.text(family.start)
-    begin = f"({start})?" if family.text_name else f"{opening} {start}"  # the prompt has it, or the model writes it
-    body = f"body {writer.text(family.end)}"
-    more = f"({writer.text((family.separator,))} {start} {body}){{0,{MAX_CALLS - 1}}}" if parallel else ""
-    calls = f"{body} {more} {writer.text(family.closing)}"
+    begin, calls = _calls(family, writer, parallel=parallel)
     lines = [f"body: {' | '.join(_body(family, tool.name, at, writer) for at, tool in enumerate(tools))}"]
     schemas = [(f"arguments_{at}", tool.parameters) for at, tool in enumerate(tools)]
     if required:
@@ -60,6 +56,15 @@ def call_grammar(
         strict=any(tool.strict for tool in tools),
         param="tools",
     )
+
+
+def _calls(family: Family, writer: "_Writer", *, parallel: bool) -> tuple[str, str]:
+    """How calls begin, which the prompt has done already or the model does, and all that follows."""
+    opening, start = writer.text(family.opening), writer.text(family.start)
+    begin = f"({start})?" if family.text_name else f"{opening} {start}"
+    body = f"body {writer.text(family.end)}"
+    more = f"({writer.text((family.separator,))} {start} {body}){{0,{MAX_CALLS - 1}}}" if parallel else ""
+    return begin, f"{body} {more} {writer.text(family.closing)}"
 
 
 class _Writer:
