@@ -8,33 +8,33 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from gateway.access_log import AccessLog
+from gateway.attempt.sink import AnswerBounds
+from gateway.attempt.trial import Bench
 from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
-from gateway.entry_sink import EntrySink
 from gateway.errors import ConfigurationError
-from gateway.kept_state import open_learning, open_rows
-from gateway.label_names import label_names
-from gateway.ledger import EntryLedger
-from gateway.live_gauges import BackendState, Live
-from gateway.metrics import Metrics
+from gateway.learning.kept_state import open_learning, open_rows
+from gateway.ledger.entry_sink import EntrySink
+from gateway.ledger.ledger import EntryLedger
 from gateway.pipeline import Pipeline, Rules
-from gateway.policy_file import PolicyFile, read_policy
 from gateway.ports import Backend, Clock, Learner, Surroundings
+from gateway.process.worker_line import Assignment
+from gateway.rules.policy_file import PolicyFile, read_policy
+from gateway.rules.world import World, build_world
 from gateway.settings import Settings
-from gateway.shared_state import open_shared_state
-from gateway.sibling_metrics import SiblingMetrics
-from gateway.sink import AnswerBounds
 from gateway.site import Front, Outlook, Readiness, build_site
-from gateway.telemetry import open_spans, read_sampling
+from gateway.stores.shared_state import open_shared_state
+from gateway.telemetry.access_log import AccessLog
+from gateway.telemetry.label_names import label_names
+from gateway.telemetry.live_gauges import BackendState, Live
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.providers import open_spans, read_sampling
+from gateway.telemetry.sibling_metrics import SiblingMetrics
 from gateway.transport.client import open_connections
-from gateway.trial import Bench
 from gateway.wire.format import BodyLimits
-from gateway.worker_line import Assignment
-from gateway.world import World, build_world
 
-DEFAULT_POLICY = Path(__file__).with_name("default_policy.yaml")
+DEFAULT_POLICY = Path(__file__).with_name("rules") / "default_policy.yaml"
 
 _GLANCE_S = 0.02
 

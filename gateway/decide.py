@@ -3,7 +3,7 @@
 from itertools import repeat
 
 from gateway.errors import HeadraceError, NoCandidate
-from gateway.route import Route
+from gateway.rules.route import Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion
 
 _UNKNOWN_WAIT_S = 5.0

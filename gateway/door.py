@@ -11,7 +11,7 @@ from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
 from gateway.request_hints import read_hints
-from gateway.tenancy import OPEN_HOUSE, Identity, Keys
+from gateway.rules.tenancy import OPEN_HOUSE, Identity, Keys
 from gateway.trace_context import Sampling, new_trace
 from gateway.types import Arrival
 

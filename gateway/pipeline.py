@@ -5,24 +5,24 @@ import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
-from gateway.answer_headers import error_headers
+from gateway.attempt.answer_headers import error_headers
+from gateway.attempt.failover import Failover
+from gateway.attempt.hedge import Hedger
+from gateway.attempt.time_limit import TimeLimits
+from gateway.attempt.trial import Bench
 from gateway.decide import decide
 from gateway.door import Door
 from gateway.errors import ClientGone, HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
-from gateway.failover import Failover
-from gateway.hedge import Hedger
-from gateway.journal import Journal
+from gateway.ledger.journal import Journal
+from gateway.limits.stay import Stay
 from gateway.ports import Ledger
-from gateway.route import Hedge, Route
-from gateway.stay import Stay
-from gateway.tenancy import Identity
-from gateway.time_limit import TimeLimits
-from gateway.trial import Bench
+from gateway.rules.route import Hedge, Route
+from gateway.rules.tenancy import Identity
+from gateway.rules.world import World
 from gateway.types import ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
-from gateway.world import World
 
 _log = logging.getLogger(__name__)
 

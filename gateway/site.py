@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.answer_headers import error_headers
+from gateway.attempt.answer_headers import error_headers
 from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
 from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound
+from gateway.rules.world import World
 from gateway.wire.openai_errors import error_body
-from gateway.world import World
 
 PROBES = frozenset({"/", "/healthz", "/readyz"})
 """What answers without a key: load balancers and orchestrators have none."""

@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.attempt.sink import AnswerBounds
+from gateway.attempt.trial import Bench
 from gateway.door import Door
 from gateway.exchange import RawHeaders
-from gateway.fleet import Fleet
-from gateway.ledger import EntryLedger
+from gateway.fleet.fleet import Fleet
+from gateway.ledger.ledger import EntryLedger
 from gateway.limits.gate import Gate
 from gateway.pipeline import Pipeline, Rules
-from gateway.policy_file import parse_policy
 from gateway.ports import Backend, Clock, Surroundings
-from gateway.sink import AnswerBounds
+from gateway.rules.policy_file import parse_policy
+from gateway.rules.world import World, build_world
 from gateway.stores.memory import MemoryShared
-from gateway.trial import Bench
 from gateway.types import LedgerEntry, Operation
 from gateway.wire.format import BodyLimits
-from gateway.world import World, build_world
 
 SECOND_S = 1.0
 

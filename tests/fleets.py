@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from gateway.errors import HeadraceError
-from gateway.fleet import Fleet
-from gateway.flight import Flight
-from gateway.standing import Standing
+from gateway.fleet.fleet import Fleet
+from gateway.fleet.flight import Flight
+from gateway.fleet.standing import Standing
+from gateway.rules.world import World
 from gateway.stores.memory import MemoryShared
 from gateway.types import Candidate, Context
-from gateway.world import World
 
 LONG_PROMPT = "A long system prompt. " * 1000
 TWO_BACKENDS = """

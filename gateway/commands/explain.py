@@ -20,20 +20,20 @@ from gateway.commands.offline import read_world
 from gateway.decide import decide, refusal
 from gateway.door import new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
-from gateway.fleet import Fleet
+from gateway.fleet.fleet import Fleet
+from gateway.fleet.lane import DRAINING
 from gateway.forecast import Forecast, Seconds
-from gateway.kept_state import LEDGER_FILE
-from gateway.lane import DRAINING
-from gateway.route import Route
+from gateway.learning.kept_state import LEDGER_FILE
+from gateway.rules.route import Route
+from gateway.rules.tenancy import OPEN_HOUSE
+from gateway.rules.world import World
 from gateway.settings import read_settings
 from gateway.stores.ledger_reader import KeptDecision, kept_decision
 from gateway.stores.memory import MemoryShared
-from gateway.tenancy import OPEN_HOUSE
 from gateway.trace_context import new_trace
 from gateway.types import Arrival, Bill, Decision, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
-from gateway.world import World
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gateway.errors import ConfigurationError
-from gateway.kept_state import LEDGER_FILE
+from gateway.learning.kept_state import LEDGER_FILE
 from gateway.settings import read_settings
 from gateway.stores.ledger_reader import ServedRequest, served_requests
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from gateway import plugins
 from gateway.errors import ConfigurationError
-from gateway.forecast_figures import ForecastFigures, RunningMedian
-from gateway.forecast_rows import Conversations, Row, entry_of, read_rows
+from gateway.learning.forecast_figures import ForecastFigures, RunningMedian
+from gateway.learning.forecast_rows import Conversations, Row, entry_of, read_rows
 from gateway.ports import Classifier, Observer
+from gateway.rules import plugins
 from gateway.types import ChatRequest
 
 _MEANING = {

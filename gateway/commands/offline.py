@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gateway.policy_file import PolicyFile, read_policy
-from gateway.world import World, build_world
+from gateway.rules.policy_file import PolicyFile, read_policy
+from gateway.rules.world import World, build_world
 
 
 def read_world(path: Path) -> tuple[PolicyFile, World]:

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gateway.route import Route, Target
-from gateway.world import World
+from gateway.rules.route import Route, Target
+from gateway.rules.world import World
 
 
 def oversights(world: World) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 import argparse
 import re
 
-from gateway import plugins
 from gateway.errors import ConfigurationError
-from gateway.plugins import PluginCard
+from gateway.rules import plugins
+from gateway.rules.plugins import PluginCard
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

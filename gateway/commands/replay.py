@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.preset_files import policy_path
 from gateway.replay.bounds import Bound, read_bound
 from gateway.replay.chart import drawer
 from gateway.replay.engine_file import read_engine
@@ -20,6 +19,7 @@ from gateway.replay.report import Told, keys_of, table
 from gateway.replay.run import Conditions, Objective, Replay
 from gateway.replay.scene import Stage, read_stage
 from gateway.replay.trace import TraceOptions, count_rows, has_words, read_trace
+from gateway.rules.preset_files import policy_path
 
 BROKEN = 3
 """The exit code where a bound does not hold."""

@@ -19,18 +19,18 @@ from pathlib import Path
 import msgspec
 import uvicorn
 
-from gateway import logs
 from gateway.app import Gateway
 from gateway.errors import ConfigurationError
-from gateway.garbage import collect_less
-from gateway.listening import Listening, base_url
-from gateway.ownership import check_ownership
-from gateway.run_directory import leave_run_directory, open_run_directory
+from gateway.process.garbage import collect_less
+from gateway.process.listening import Listening, base_url
+from gateway.process.ownership import check_ownership
+from gateway.process.run_directory import leave_run_directory, open_run_directory
+from gateway.process.worker_line import DRAIN, END_NOW, RELOAD, Assignment, ParentLine
+from gateway.process.workers import NOT_STARTED, Workers
 from gateway.settings import Settings, event_loop, read_settings
+from gateway.telemetry import logs
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
-from gateway.worker_line import DRAIN, END_NOW, RELOAD, Assignment, ParentLine
-from gateway.workers import NOT_STARTED, Workers
 
 _log = logging.getLogger(__name__)
 

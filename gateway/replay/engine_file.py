@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from gateway.errors import ConfigurationError
-from gateway.parameters import did_you_mean
 from gateway.replay.engine_model import EngineModel
 from gateway.replay.least_squares import not_negative
+from gateway.rules.parameters import did_you_mean
 
 _LEAST_ROWS = 20
 

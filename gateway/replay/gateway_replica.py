@@ -6,8 +6,8 @@ from time import process_time_ns
 
 from gateway.decide import decide
 from gateway.errors import ConfigurationError
-from gateway.fleet import Fleet
-from gateway.flight import Flight
+from gateway.fleet.fleet import Fleet
+from gateway.fleet.flight import Flight
 from gateway.ports import Observer
 from gateway.replay.engine import Job
 from gateway.replay.prediction import Predictor

@@ -8,11 +8,11 @@ import math
 import random
 from typing import Literal, Protocol, get_args
 
-from gateway import plugins
 from gateway.forecast import Forecast
 from gateway.ports import Classifier, Observer
 from gateway.replay.scene import Scene
 from gateway.replay.trace import TraceRequest
+from gateway.rules import plugins
 
 Prediction = Literal["policy", "median", "noisy", "oracle"]
 PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)

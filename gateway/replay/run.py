@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop
 from math import inf
 
-from gateway.fleet import Fleet
+from gateway.fleet.fleet import Fleet
 from gateway.replay.engine import Engine, Event, Job, Mark
 from gateway.replay.engine_model import EngineModel
 from gateway.replay.gateway_replica import GatewayReplica, Sending

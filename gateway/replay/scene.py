@@ -6,13 +6,13 @@ from pathlib import Path
 
 from gateway.errors import ConfigurationError
 from gateway.facts import BackendFacts
-from gateway.parameters import did_you_mean
-from gateway.policy_file import PolicyFile, read_policy
 from gateway.ports import Observer
 from gateway.replay.simulated import SimulatedBackend
-from gateway.route import Route, Target
+from gateway.rules.parameters import did_you_mean
+from gateway.rules.policy_file import PolicyFile, read_policy
+from gateway.rules.route import Route, Target
+from gateway.rules.world import build_world
 from gateway.types import Operation
-from gateway.world import build_world
 
 DEFAULT_REPLICAS = 8
 

@@ -4,15 +4,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 
-from gateway.fleet import Fleet
-from gateway.fleet_events import HEARTBEAT_S, Alive, FleetEvent
+from gateway.fleet.events import HEARTBEAT_S, Alive, FleetEvent
+from gateway.fleet.fleet import Fleet
 from gateway.replay.simulated import SimulatedClock
 
 
 class Telling:
     """Carries events between fleets, ``delay_s`` after they were told.
 
-    It owes the fleets what ``gateway.fleet_events`` asks of a carrier; the heartbeat of a silent replica included.
+    It owes the fleets what ``gateway.fleet.events`` asks of a carrier; the heartbeat of a silent replica included.
     """
 
     def __init__(self, clock: SimulatedClock, *, delay_s: float) -> None:

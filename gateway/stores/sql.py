@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from gateway.entry_sink import take_each
+from gateway.ledger.entry_sink import take_each
 from gateway.stores.database import open_database
 from gateway.stores.pruning_clock import PruningClock
 from gateway.stores.rows import Rows, rows_of

@@ -5,7 +5,7 @@ from typing import Any
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from gateway.answer_headers import error_headers
+from gateway.attempt.answer_headers import error_headers
 from gateway.door import new_request_id
 from gateway.errors import InvalidRequest
 from gateway.wire.openai_errors import error_body

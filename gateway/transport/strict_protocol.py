@@ -24,7 +24,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from gateway.answer_headers import error_headers
+from gateway.attempt.answer_headers import error_headers
 from gateway.door import new_request_id
 from gateway.errors import HeadraceError, RequestTimeout
 from gateway.transport.hang_up_watch import WatchedFlowControl

@@ -44,7 +44,7 @@ def test_what_does_not_belong_is_named(wheel: ModuleType, names: set[str], extra
     assert [words] == wheel.faults(names | {extra})
 
 
-@pytest.mark.parametrize("lost", ["gateway/default_policy.yaml", "gateway/py.typed", "policies/cost/money.py"])
+@pytest.mark.parametrize("lost", ["gateway/rules/default_policy.yaml", "gateway/py.typed", "policies/cost/money.py"])
 def test_what_is_missing_is_named(wheel: ModuleType, names: set[str], lost: str) -> None:
     """A data file or a module that is not packed is found before somebody installs it."""
     assert [f"{lost} is missing"] == wheel.faults(names - {lost})

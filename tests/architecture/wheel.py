@@ -8,8 +8,11 @@ from pathlib import Path
 
 PACKAGES = {"gateway", "policies", "backends", "embedded_engine"}
 DATA = {
-    "backends/presets.yaml", "gateway/default_policy.yaml", "gateway/py.typed", "policies/classify/length_prior.json",
-}  # fmt: skip
+    "backends/presets.yaml",
+    "gateway/py.typed",
+    "gateway/rules/default_policy.yaml",
+    "policies/classify/length_prior.json",
+}
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -11,14 +11,14 @@ from time import process_time_ns
 from msgspec.structs import replace
 
 from gateway.decide import decide
-from gateway.fleet import Fleet
-from gateway.flight import Flight
-from gateway.preset_files import policy_path
-from gateway.prompt_chain import SessionChains
+from gateway.fleet.fleet import Fleet
+from gateway.fleet.flight import Flight
+from gateway.fleet.prompt_chain import SessionChains
 from gateway.replay.request_text import request_of
 from gateway.replay.scene import read_stage
 from gateway.replay.simulated import SimulatedClock
 from gateway.replay.trace_rows import Row
+from gateway.rules.preset_files import policy_path
 from gateway.stores.memory import MemoryShared
 from gateway.types import ChatRequest, Context
 

@@ -25,10 +25,10 @@ from forecast_chart import draw
 from forecast_trees import tree_forecasts
 from forecast_unseen import replaced, unseen
 
-from gateway import plugins
 from gateway.forecast import Forecast
-from gateway.forecast_figures import ForecastFigures, RunningMedian
-from gateway.forecast_rows import Conversations, Row, entry_of, read_rows
+from gateway.learning.forecast_figures import ForecastFigures, RunningMedian
+from gateway.learning.forecast_rows import Conversations, Row, entry_of, read_rows
+from gateway.rules import plugins
 from gateway.types import ChatRequest
 
 OUT = Path(__file__).with_name("out")

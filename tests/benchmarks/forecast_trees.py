@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gateway.forecast import Forecast
-from gateway.forecast_rows import Conversations, Row
+from gateway.learning.forecast_rows import Conversations, Row
 from policies.classify._length_prior import quantities_in_logs, to_level, to_tokens
 from policies.classify._quantities import measure
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.forecast_rows import Conversations, Row, entry_of
+from gateway.learning.forecast_rows import Conversations, Row, entry_of
 from policies.classify.learned_length import LearnedLength
 
 _SHUFFLES = 8

@@ -33,7 +33,7 @@ from uvicorn.server import ServerState
 sys.path.insert(0, str(ROOT))
 
 from gateway.app import Gateway
-from gateway.garbage import collect_less
+from gateway.process.garbage import collect_less
 from gateway.settings import Settings
 from gateway.transport.address import Address
 from gateway.transport.client import PooledConnections

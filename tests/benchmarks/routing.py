@@ -24,13 +24,13 @@ from decision_cpu import decision_us, hashing_us
 from hot_document import write as write_hot_document
 from routing_report import chart, tables, verdicts
 
-from gateway.policy_file import parse_policy
-from gateway.preset_files import policy_path, preset_files
 from gateway.replay.figures import Sample, figures
 from gateway.replay.report import keys_of
 from gateway.replay.run import Conditions, Replay
 from gateway.replay.scene import Stage
 from gateway.replay.trace import TraceOptions, count_rows, read_trace
+from gateway.rules.policy_file import parse_policy
+from gateway.rules.preset_files import policy_path, preset_files
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"

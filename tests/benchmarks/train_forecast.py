@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gateway.forecast_rows import Conversations, read_rows
+from gateway.learning.forecast_rows import Conversations, read_rows
 from policies.classify._length_prior import (
     Formula,
     LengthPrior,

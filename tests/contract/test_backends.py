@@ -18,8 +18,8 @@ from backends.fake import Fake
 from backends.openai_compatible import OpenAICompatible
 from gateway.endpoints import OPERATIONS
 from gateway.errors import ClientGone, UpstreamUnreachable
-from gateway.plugins import names
 from gateway.ports import Backend
+from gateway.rules.plugins import names
 from gateway.types import Call, Operation, Usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

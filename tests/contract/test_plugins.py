@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import policies
-from gateway import plugins
 from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
 from gateway.forecast import Forecast
 from gateway.ports import BatchScorer
+from gateway.rules import plugins
 from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, Price, TraceContext
 from gateway.worth import Deadline, Worth
 

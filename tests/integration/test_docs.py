@@ -19,9 +19,18 @@ from pydantic import BaseModel
 
 from backends._models import CAPABILITIES, ListedModel, ListedPrice
 from gateway.commands.explain import explain
-from gateway.policy_file import DeadlineSpec, HedgeSpec, PolicyFile, RouteSpec, Steps, Timeouts, WorthSpec, parse_policy
-from gateway.tenant_specs import LimitsSpec, TenantSpec
-from gateway.world import build_world
+from gateway.rules.policy_file import (
+    DeadlineSpec,
+    HedgeSpec,
+    PolicyFile,
+    RouteSpec,
+    Steps,
+    Timeouts,
+    WorthSpec,
+    parse_policy,
+)
+from gateway.rules.tenant_specs import LimitsSpec, TenantSpec
+from gateway.rules.world import build_world
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))

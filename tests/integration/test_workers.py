@@ -15,8 +15,8 @@ import msgspec
 import pytest
 import yaml
 
-from gateway import sibling_metrics
-from gateway.worker_line import Assignment
+from gateway.process.worker_line import Assignment
+from gateway.telemetry import sibling_metrics
 
 Eventually = Callable[..., Awaitable[None]]
 

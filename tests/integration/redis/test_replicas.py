@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from gateway.clock import SystemClock
-from gateway.fleet_events import Dispatched, FleetEvent, Landed, Left
-from gateway.replicas import Replicas
+from gateway.fleet.events import Dispatched, FleetEvent, Landed, Left
 from gateway.stores.redis import RedisStore
 from gateway.stores.redis_address import read_redis_address
+from gateway.stores.replicas import Replicas
 from tests.redis_servers import Guarded, RedisServer
 
 SOON_S = 15.0

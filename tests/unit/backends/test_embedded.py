@@ -7,7 +7,7 @@ import pytest
 from backends.embedded import Embedded
 from gateway.errors import ConfigurationError
 from gateway.facts import Needs
-from gateway.plugins import build
+from gateway.rules.plugins import build
 from gateway.types import Operation, Price
 
 

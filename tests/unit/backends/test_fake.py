@@ -15,8 +15,8 @@ from gateway.errors import (
     UpstreamTruncated,
     UpstreamUnreachable,
 )
-from gateway.plugins import build
 from gateway.ports import Surroundings
+from gateway.rules.plugins import build
 from gateway.types import Call, Operation, Usage
 
 

@@ -5,7 +5,7 @@ import pytest
 from backends._models import CAPABILITIES, ListedModel, listed
 from gateway.errors import ConfigurationError
 from gateway.facts import ModelFacts
-from gateway.plugins import build
+from gateway.rules.plugins import build
 
 
 def _facts(models: object) -> dict[str, ModelFacts]:

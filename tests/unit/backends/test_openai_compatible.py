@@ -6,8 +6,8 @@ import pytest
 from backends._models import CAPABILITIES
 from backends.openai_compatible import OpenAICompatible
 from gateway.errors import ConfigurationError
-from gateway.plugins import build
 from gateway.ports import Surroundings
+from gateway.rules.plugins import build
 from gateway.types import Operation
 
 OWN = "http://127.0.0.1:8000/v1"

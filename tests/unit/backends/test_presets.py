@@ -5,7 +5,7 @@ import pytest
 from backends._base_url import check_base_url
 from backends._models import CAPABILITIES
 from backends._presets import preset_named, presets
-from gateway.plugins import build
+from gateway.rules.plugins import build
 from gateway.types import Price
 
 EXPECTED = {

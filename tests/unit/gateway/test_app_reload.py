@@ -9,7 +9,7 @@ import pytest
 
 from backends.fake import Fake
 from gateway.app import Gateway
-from gateway.policy_file import PolicyFile, read_policy
+from gateway.rules.policy_file import PolicyFile, read_policy
 
 ONE = "backends: {one: {use: fake, text: first, models: [small]}}"
 OTHER = "backends: {other: {use: fake, text: second, models: [small]}}"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from gateway.decide import decide, refusal
 from gateway.errors import ContextLengthExceeded, NoCandidate, Unsupported
-from gateway.route import Route
+from gateway.rules.route import Route
+from gateway.rules.world import World
 from gateway.types import Candidate, Context, Operation
-from gateway.world import World
 
 POLICY = """
     backends: {a: {use: fake}}

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.door import Door, new_request_id
 from gateway.errors import HeadersTooLarge, Unauthenticated
-from gateway.tenancy import OPEN_HOUSE, Identity
+from gateway.rules.tenancy import OPEN_HOUSE, Identity
 from gateway.types import Operation
 
 KEY, OTHER_KEY, STRANGE_KEY = b"sk-acme-1", b"sk-beta-2", b"sk-nobody"

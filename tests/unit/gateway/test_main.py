@@ -69,7 +69,7 @@ def test_serve_refuses_to_be_reached_from_elsewhere_without_keys(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything listens."""
-    monkeypatch.setattr("gateway.logs.configure", lambda *_, **__: None)
+    monkeypatch.setattr("gateway.telemetry.logs.configure", lambda *_, **__: None)
     policy = tmp_path / "policy.yaml"
     policy.write_text("backends: {a: {use: fake}}")
     assert 1 == main(["serve", str(policy), "--host", "0.0.0.0"])  # noqa: S104  # refused

@@ -129,7 +129,7 @@ async def test_a_bug_is_a_500_without_its_words(site: Any, monkeypatch: pytest.M
         def broken(_: Any) -> Any:
             raise KeyError("words-of-the-exception")
 
-        monkeypatch.setattr("gateway.world.World.models", broken)
+        monkeypatch.setattr("gateway.rules.world.World.models", broken)
         answer = await client.get("/v1/models")
         assert (500, "internal_error") == (answer.status_code, answer.json()["error"]["code"])
         assert "words-of-the-exception" not in answer.text

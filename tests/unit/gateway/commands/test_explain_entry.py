@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gateway.commands.offline import read_world
 from gateway.decide import decide
-from gateway.fleet import Fleet
-from gateway.kept_state import LEDGER_FILE
-from gateway.redaction import without_words
+from gateway.fleet.fleet import Fleet
+from gateway.learning.kept_state import LEDGER_FILE
+from gateway.ledger.redaction import without_words
 from gateway.stores.memory import MemoryShared
 from gateway.stores.sql import SqlLedger
 from gateway.types import LedgerEntry

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.kept_state import LEDGER_FILE
-from gateway.prompt_chain import SessionChains
-from gateway.redaction import without_words
+from gateway.fleet.prompt_chain import SessionChains
+from gateway.learning.kept_state import LEDGER_FILE
+from gateway.ledger.redaction import without_words
 from gateway.stores.sql import SqlLedger
 from gateway.types import Outcome, Status, Usage
 

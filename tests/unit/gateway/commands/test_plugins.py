@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gateway import plugins
+from gateway.rules import plugins
 
 
 def test_the_list_has_every_plugin_with_its_summary(run: Any) -> None:

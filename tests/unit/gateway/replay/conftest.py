@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gateway.policy_file import parse_policy
 from gateway.replay.engine import Engine, Event, Job
 from gateway.replay.engine_model import EngineModel
 from gateway.replay.run import Conditions, Replay
 from gateway.replay.scene import Stage
 from gateway.replay.trace import TraceOptions, read_trace
+from gateway.rules.policy_file import parse_policy
 
 POLICY = """
     backends: {{local: {{use: fake, models: {{small: {{price: {{input_usd_per_mtok: 1, output_usd_per_mtok: 2}}}}}}}}}}

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import ConfigurationError
-from gateway.policy_file import parse_policy
 from gateway.replay.figures import Sample, figures
 from gateway.replay.run import Conditions, Objective, Replay
 from gateway.replay.scene import Stage
 from gateway.replay.trace import TraceOptions, read_trace
+from gateway.rules.policy_file import parse_policy
 
 Play = Callable[..., Replay]
 RANKS = [

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from gateway.errors import ConfigurationError
-from gateway.policy_file import parse_policy
 from gateway.replay.scene import Scene, Stage
+from gateway.rules.policy_file import parse_policy
 
 TWO = """
     backends:

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from gateway.fleet import Fleet
-from gateway.fleet_events import HEARTBEAT_S, LEASE_S, Dispatched
+from gateway.fleet.events import HEARTBEAT_S, LEASE_S, Dispatched
+from gateway.fleet.fleet import Fleet
 from gateway.replay.scene import Scene, Stage
 from gateway.replay.simulated import SimulatedClock
 from gateway.replay.telling import Telling

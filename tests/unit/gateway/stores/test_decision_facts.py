@@ -5,10 +5,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.decide import decide
-from gateway.redaction import without_words
+from gateway.ledger.redaction import without_words
+from gateway.rules.world import World
 from gateway.stores.decision_facts import facts_of, pressed, read_facts
 from gateway.types import Decision, LedgerEntry
-from gateway.world import World
 
 POLICY = """
     backends:

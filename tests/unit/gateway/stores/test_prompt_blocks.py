@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.prompt_chain import SessionChains
+from gateway.fleet.prompt_chain import SessionChains
 from gateway.stores.prompt_blocks import BLOCK_BYTES, block_ids, read_ids
 
 

@@ -1,0 +1,68 @@
+"""The time of one attempt: how long to wait, for whom, and what it says of the backend."""
+
+from gateway.attempt.time_limit import TimeLimit, TimeLimits
+from gateway.errors import UpstreamTimeout, UpstreamUnfinished
+from gateway.fleet.flight import Flight
+from gateway.rules.route import Patience
+
+
+class AttemptPace:
+    """Implements ``gateway.attempt.sink.Pace``: whom the answer waits for decides by when ``limit`` ends the attempt.
+
+    It knows neither the attempt nor its sink. What knows each other in a circle is freed by the garbage collector
+    alone, which costs more than all the rest of an attempt.
+
+    Args:
+        limits: of the event loop.
+        flight: is told when the prompt has been read.
+        patience: of the route.
+        deadline_s: the request's, on the event loop's clock.
+        stream: whether a stream was asked for: only then is there a first token to wait for.
+        tries_left: how many attempts there may be from now on, this one included. A whole answer shows nothing until
+            it is there, so it gets its share of the time that is left, and the next candidate has some too.
+    """
+
+    __slots__ = ("_deadline_s", "_flight", "_now_s", "_patience", "_whole_s", "client_is_slow", "limit")
+
+    def __init__(
+        self,
+        limits: TimeLimits,
+        flight: Flight,
+        patience: Patience,
+        *,
+        deadline_s: float,
+        stream: bool,
+        tries_left: int,
+    ) -> None:
+        self.client_is_slow = False
+        self._flight = flight
+        self._patience = patience
+        self._deadline_s = deadline_s
+        self._now_s = limits.now_s
+        now_s = self._now_s()
+        wait_s = patience.first_token_s if stream else (deadline_s - now_s) / tries_left
+        self.limit = TimeLimit(limits, min(deadline_s, now_s + wait_s))
+        self._whole_s = None if stream else wait_s
+
+    def waits_for_client(self, first_token_s: float | None) -> None:
+        """See ``Pace``: only the deadline runs."""
+        if first_token_s is not None:
+            self._flight.first_token(first_token_s)
+        self.client_is_slow = True
+        self.limit.move(self._deadline_s)
+
+    def waits_for_upstream(self) -> None:
+        """See ``Pace``: the next piece must come before the idle limit."""
+        self.client_is_slow = False
+        self.limit.move(min(self._deadline_s, self._now_s() + self._patience.idle_s))
+
+    def ran_out(self, backend: str, first_token_s: float | None) -> UpstreamTimeout:
+        """What ``backend`` did not do in time; the limit has passed."""
+        if self._now_s() >= self._deadline_s:
+            late = UpstreamTimeout if first_token_s is None else UpstreamUnfinished
+            return late(f"{backend} did not finish within {self._patience.total_s:g} s")
+        if self._whole_s is not None:
+            return UpstreamTimeout(f"{backend} did not answer within its share of the time, {self._whole_s:.3g} s")
+        if first_token_s is None:
+            return UpstreamTimeout(f"{backend} sent no token within {self._patience.first_token_s:g} s")
+        return UpstreamTimeout(f"{backend} fell silent for {self._patience.idle_s:g} s")

@@ -1,0 +1,233 @@
+"""One attempt on one backend: its clock, its sink, its place in the fleet, and its line on the ledger."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gateway.attempt.answer_headers import RawHeader, Receipt
+from gateway.attempt.pace import AttemptPace
+from gateway.attempt.sink import AnswerBounds, ClientSink
+from gateway.attempt.time_limit import TimeLimits
+from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout
+from gateway.exchange import Exchange
+from gateway.fleet.fleet import Fleet
+from gateway.fleet.flight import Flight
+from gateway.limits.gate import Gate
+from gateway.ports import Backend, Clock
+from gateway.rules.route import Patience
+from gateway.trace_context import child
+from gateway.types import Attempt, Call, Candidate, Context, Finish, Status, Usage
+from gateway.wire.format import estimate_output
+from gateway.wire.formats import FORMATS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What all trials of a gateway share. ``gate`` keeps the limits; ``None`` where nothing can be limited."""
+
+    fleet: Fleet
+    clock: Clock
+    bounds: AnswerBounds
+    gate: Gate | None = None
+
+
+class Turn(NamedTuple):
+    """Which attempt this is, counted from one, of how many that there may be until the request's deadline.
+
+    ``headers`` are what the client is told besides.
+    """
+
+    number: int
+    of: int
+    deadline_s: float
+    headers: Sequence[RawHeader] = ()
+
+    @property
+    def left(self) -> int:
+        """How many there may be from now on, this one included."""
+        return self.of - self.number + 1
+
+
+class Trial:
+    """Runs once; ``attempts`` then holds its line for the ledger, however it ended.
+
+    ``turn`` tells which of the request's trials this is; its deadline is on the clock of ``limits``.
+    """
+
+    __slots__ = (
+        "_backend",
+        "_bench",
+        "_candidate",
+        "_ctx",
+        "_deadline_s",
+        "_exchange",
+        "_flight",
+        "_pace",
+        "_patience",
+        "_receipt",
+        "_sink",
+        "_started_s",
+        "_trace",
+        "attempts",
+    )
+
+    def __init__(
+        self,
+        bench: Bench,
+        limits: TimeLimits,
+        *,
+        ctx: Context,
+        candidate: Candidate,
+        backend: Backend,
+        exchange: Exchange,
+        patience: Patience,
+        turn: Turn,
+    ) -> None:
+        self.attempts: tuple[Attempt, ...] = ()
+        self._bench = bench
+        self._ctx = ctx
+        self._candidate = candidate
+        self._backend = backend
+        self._exchange = exchange
+        self._patience = patience
+        self._deadline_s = turn.deadline_s
+        self._trace = child(ctx.request.arrival.trace)
+        self._started_s = bench.clock.now_s()
+        self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
+        self._pace = AttemptPace(
+            limits, self._flight, patience, deadline_s=turn.deadline_s, stream=ctx.request.stream, tries_left=turn.left
+        )
+        self._receipt = Receipt(ctx, candidate, attempt=turn.number, more=turn.headers)
+        self._sink = ClientSink(
+            request=ctx.request,
+            wire=FORMATS[ctx.request.arrival.operation],
+            exchange=exchange,
+            clock=bench.clock,
+            headers=self._receipt.headers,
+            pace=self._pace,
+            bounds=bench.bounds,
+            estimate=partial(_estimated, ctx.forecast.prompt_tokens),
+        )
+
+    @property
+    def committed(self) -> bool:
+        """Whether the client has seen any of the answer."""
+        return self._sink.committed
+
+    async def run(self) -> Finish:
+        """Makes the attempt.
+
+        Raises:
+            UpstreamError: it failed; another backend may help unless ``committed``.
+            ClientGone: the client took too long to take it.
+            CancelledError: the client left, or this process stops.
+        """
+        finish: Finish | None = None
+        error: BaseException | None = None
+        try:
+            finish = await self._send()
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            self._close(finish, error)
+        return finish
+
+    async def _send(self) -> Finish:
+        request = self._ctx.request
+        call = Call(
+            request=request,
+            model=self._candidate.model,
+            trace=self._trace,
+            expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
+            time_left_s=max(self._deadline_s - asyncio.get_running_loop().time(), 0.0),
+        )
+        try:
+            with self._pace.limit:
+                return await self._backend.send(call, self._sink)
+        except TimeoutError as error:
+            if self._pace.client_is_slow:
+                raise ClientGone(f"the client did not take its answer within {self._patience.total_s:g} s") from error
+            if self._sink.complete:  # all was said; only the connection lingers
+                return await self._sink.end()
+            raise self._pace.ran_out(self._candidate.backend, self._sink.first_token_s) from error
+
+    def _close(self, finish: Finish | None, error: BaseException | None) -> None:
+        """Writes the attempt's line and gives its place back: neither is lost where the other goes wrong."""
+        now_s = self._bench.clock.now_s()
+        usage: Usage | None = None
+        try:
+            usage = self._usage(finish, error)
+            self.attempts = (self._line(usage, error, now_s),)
+        finally:
+            self._land(usage if finish is not None else None, error, now_s)
+
+    def _land(self, usage: Usage | None, error: BaseException | None, now_s: float) -> None:
+        known = error if isinstance(error, HeadraceError) else None
+        first_s, last_s = self._sink.first_token_s, self._sink.last_token_s
+        self._flight.landed(
+            usage=usage,
+            decode_s=last_s - first_s if first_s is not None and last_s is not None else None,
+            error=known or (ClientGone("cancelled") if error is not None else None),
+            now_s=now_s,
+        )
+
+    def _line(self, usage: Usage | None, error: BaseException | None, now_s: float) -> Attempt:
+        return Attempt(
+            backend=self._candidate.backend,
+            model=self._candidate.model,
+            status=self._status(error),
+            started_s=self._started_s,
+            ended_s=now_s,
+            span_id=self._trace.span_id,
+            first_token_s=self._sink.first_token_s,
+            usage=usage or Usage(),
+            cost_usd=self._cost_usd(usage),
+            error=type(error).__name__ if error is not None else "",
+            detail=str(error) if isinstance(error, HeadraceError) else "",
+            upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
+        )
+
+    def _usage(self, finish: Finish | None, error: BaseException | None) -> Usage | None:
+        """What the attempt used: as the upstream says, else counted by us and marked so; ``None`` where it refused."""
+        if finish is not None and finish.usage is not None:
+            return finish.usage
+        if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
+            return None
+        counted = _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
+        return counted if self._ctx.request.stream or self._sink.begun else self._imagined(counted)
+
+    def _imagined(self, counted: Usage) -> Usage:
+        """A whole answer that was given up unseen: what the backend can have written meanwhile, at its usual speeds."""
+        busy_s = self._bench.clock.now_s() - self._started_s
+        candidate, request = self._candidate, self._ctx.request
+        decoding_s = max(busy_s - counted.prompt_tokens / candidate.prefill_tokens_per_s, 0.0)
+        written_tokens = int(decoding_s / candidate.seconds_per_token) * request.n
+        most_tokens = written_tokens if request.max_tokens is None else request.max_tokens * request.n
+        return replace(counted, output_tokens=min(written_tokens, most_tokens))
+
+    def _cost_usd(self, usage: Usage | None) -> Decimal | None:
+        if usage is None:
+            return Decimal(0)
+        return self._receipt.cost_usd(usage)
+
+    def _status(self, error: BaseException | None) -> Status:
+        cut_short = Status.TRUNCATED if self._sink.committed else None
+        if error is None:
+            return Status.OK
+        if isinstance(error, UpstreamError):
+            return cut_short or error.status
+        if isinstance(error, ClientGone) or self._exchange.gone:
+            return Status.CLIENT_GONE
+        if isinstance(error, asyncio.CancelledError):  # this process stops
+            return cut_short or Status.REJECTED
+        return Status.BUG
+
+
+def _estimated(prompt_tokens: int, output_bytes: int) -> Usage:
+    return replace(estimate_output(output_bytes), prompt_tokens=prompt_tokens)

@@ -1,0 +1,32 @@
+"""What is kept in the state directory over restarts: the ledger's rows, and what policies have learned."""
+
+from collections.abc import Callable, Iterable
+
+from gateway.learning.learning import Learning
+from gateway.ports import Clock, Learner, Shared
+from gateway.settings import Settings
+from gateway.stores.sql import SqlLedger
+
+LEDGER_FILE = "ledger.sqlite3"
+LEARNED_FOLDER = "learned"
+
+_SECONDS_PER_DAY = 86_400
+
+
+def open_rows(settings: Settings) -> SqlLedger | None:
+    """The ledger's rows; ``None`` where none are to be kept."""
+    if settings.ledger == "off":
+        return None
+    return SqlLedger(
+        settings.state_dir / LEDGER_FILE,
+        capacity=settings.ledger_rows_waiting,
+        keep_s=settings.ledger_days * _SECONDS_PER_DAY,
+        keep_decisions=settings.ledger_decisions,
+    )
+
+
+def open_learning(
+    settings: Settings, learners: Callable[[], Iterable[Learner]], *, shared: Shared, clock: Clock
+) -> Learning:
+    """What the learners of the present world have learned; nothing is read yet."""
+    return Learning(settings.state_dir / LEARNED_FOLDER, shared=shared, clock=clock, learners=learners)

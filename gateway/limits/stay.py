@@ -1,0 +1,54 @@
+"""The time that a request spends inside its limits: reserved when it enters, settled when it leaves."""
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from gateway.ledger.journal import Journal
+from gateway.limits.gate import Gate, dearest_usd, expected, taken
+from gateway.limits.limit import Limit, Measure
+from gateway.types import Candidate, Context
+
+
+class Stay:
+    """A block of which a request is a guest. Whatever ends it, what it took is settled and the rest is free again.
+
+    Args:
+        gate: where the limits are kept.
+        limits: all that hold for the request; not empty.
+        journal: its notes, which get the headers that tell the client how its limits stand.
+        candidates: who could serve it, asked for where money is limited.
+        lasts_s: how long it may take in all.
+    """
+
+    __slots__ = ("_candidates", "_ctx", "_gate", "_journal", "_lasts_s", "_limits")
+
+    def __init__(
+        self,
+        gate: Gate,
+        limits: Sequence[Limit],
+        ctx: Context,
+        journal: Journal,
+        *,
+        candidates: Callable[[], Sequence[Candidate]],
+        lasts_s: float,
+    ) -> None:
+        self._gate = gate
+        self._limits = limits
+        self._ctx = ctx
+        self._journal = journal
+        self._candidates = candidates
+        self._lasts_s = lasts_s
+
+    async def __aenter__(self) -> None:
+        money = any(limit.measure is Measure.USD for limit in self._limits)
+        usd = dearest_usd(self._ctx.forecast, self._candidates() if money else ())
+        claim = expected(self._ctx.forecast, usd)
+        try:
+            await self._gate.enter(self._journal.arrival.id, self._limits, claim, lasts_s=self._lasts_s)
+        finally:
+            self._journal.headers = self._gate.headers(self._limits)
+
+    async def __aexit__(
+        self, cls: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._gate.leave(self._journal.arrival.id, taken(self._journal.attempts))

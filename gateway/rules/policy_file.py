@@ -1,0 +1,234 @@
+"""The platform team's YAML as strict models: backends, routes, tenants. An error names the file, the path and a hint.
+
+Which plugins stand behind a name is not decided here: a step is kept as it was written (``money``, or
+``{use: money, ...}``) and built by ``gateway.rules.world``.
+"""
+
+import difflib
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from gateway.errors import ConfigurationError
+from gateway.rules.parameters import in_our_words
+from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TenantSpec
+
+Step = str | dict[str, Any]
+
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+
+
+class Timeouts(BaseModel):
+    """How long an answer may take, in seconds: until its first token, between two pieces, and as a whole."""
+
+    model_config = MODEL
+
+    first_token_s: Annotated[float, Field(gt=0)] = 120.0
+    idle_s: Annotated[float, Field(gt=0)] = 60.0
+    total_s: Annotated[float, Field(gt=0)] = 900.0
+
+
+class WorthSpec(BaseModel):
+    """What time and success are worth on a route, in US dollars: the exchange rates of the bill."""
+
+    model_config = MODEL
+
+    usd_per_second: Annotated[float, Field(ge=0)] = 0.001
+    usd_per_success: Annotated[float, Field(ge=0)] = 0.01
+
+
+class DeadlineSpec(BaseModel):
+    """By when a first token and the whole answer are of use, in seconds from the arrival; left out: at any time."""
+
+    model_config = MODEL
+
+    first_token_s: Annotated[float, Field(gt=0)] | None = None
+    total_s: Annotated[float, Field(gt=0)] | None = None
+
+
+class HedgeSpec(BaseModel):
+    """When a second backend is asked as well, and how much that may add to what is spent and sent."""
+
+    model_config = MODEL
+
+    quantile: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    most_requests: Annotated[float, Field(gt=0, le=1)] = 0.05
+    most_spend: Annotated[float, Field(gt=0, le=1)] = 0.05
+
+
+class TargetSpec(BaseModel):
+    """A target with more to say of it than its name. One that drains, or weighs 0, gets nothing new."""
+
+    model_config = MODEL
+
+    to: Annotated[str, Field(min_length=1)]
+    drain: bool = False
+    weight: Annotated[int, Field(ge=0, le=1)] = 1
+
+
+class Steps(BaseModel):
+    """The steps of a route. What a route leaves out comes from ``defaults``, and what that leaves out from here."""
+
+    model_config = MODEL
+
+    classify: Step = "learned_length"
+    filter: list[Step] = ["healthy", "capable", "fits_context"]
+    cost: list[Step] = ["money", "waiting", "prefill", "decoding", "risk", "deadline", "leaving"]
+    rank: Step = "by_cost"
+    admit: Step = "fixed_concurrency"
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    timeouts: Timeouts = Timeouts()
+    worth: WorthSpec = WorthSpec()
+    deadline: DeadlineSpec | None = None
+    hedge: HedgeSpec | None = None
+
+
+class RouteSpec(Steps):
+    """Which model names go where. ``models`` are names or patterns with ``*``, ``targets`` are ``backend[/model]``."""
+
+    models: Annotated[list[Pattern], Field(min_length=1)]
+    targets: Annotated[list[Annotated[str, Field(min_length=1)] | TargetSpec], Field(min_length=1)]
+
+
+class PolicyFile(BaseModel):
+    """The whole file."""
+
+    model_config = MODEL
+
+    backends: Annotated[dict[Name, dict[str, Any]], Field(min_length=1)]
+    routes: dict[Name, RouteSpec] = {}
+    tenants: dict[Name, TenantSpec] = {}
+    limits: LimitsSpec = LimitsSpec()
+    defaults: Steps = Steps()
+
+    def secret_names(self) -> tuple[str, ...]:
+        """The environment variables that the backends name: the values of ``api_key_env``, ``env`` and the like."""
+        return tuple(dict.fromkeys(_secret_names(self.backends)))
+
+
+def _secret_names(tree: Any) -> Iterator[str]:
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            if isinstance(value, str) and (key == "env" or str(key).endswith("_env")):
+                yield value
+            else:
+                yield from _secret_names(value)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _secret_names(item)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key written twice: the loader's own habit is to keep the last one in silence.
+
+    It refuses a value that holds itself, too (``a: &a {b: *a}``): whoever walks over it comes to no end.
+    """
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        self.deep_construct = True  # what is inside comes first, and meets what it is in while that is unfinished
+        return super().construct_document(node)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  # the parent's signature
+        if node in self.recursive_objects:
+            raise yaml.constructor.ConstructorError(None, None, "this holds itself", node.start_mark)
+        return super().construct_object(node, deep)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # the parent's signature
+        seen: set[Any] = set()
+        for key_node in (key for key, _ in node.value if key.tag != _MERGE_TAG):
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_policy(path: Path) -> PolicyFile:
+    """Reads and checks a policy file.
+
+    Raises:
+        ConfigurationError: with the file, the path inside it and a hint.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfigurationError(f"cannot be read: {reason}", file=str(path)) from error
+    return parse_policy(text, file=str(path))
+
+
+def parse_policy(text: str, *, file: str) -> PolicyFile:
+    """Checks the text of a policy file; ``file`` is its name in errors.
+
+    Raises:
+        ConfigurationError: with the file, the path inside it and a hint.
+    """
+    try:
+        tree = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  # a SafeLoader, and stricter
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or "this is not text that YAML allows"
+        raise ConfigurationError(reason, file=file, where=where) from None
+    except (ValueError, TypeError, AttributeError, RecursionError):  # what the loader lets through, as for 2024-99-99
+        raise ConfigurationError("holds a value that YAML cannot read", file=file, hint="put text in quotes") from None
+    if not isinstance(tree, Mapping):
+        raise ConfigurationError("the file holds no mapping", file=file, hint="it starts with `backends:`")
+    try:
+        return PolicyFile.model_validate(tree)
+    except ValidationError as error:
+        raise _first_error(error, file) from None
+
+
+def _first_error(error: ValidationError, file: str) -> ConfigurationError:
+    # A misspelt field is reported before the field that is missing because of it.
+    found = error.errors(include_url=False)
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    where = _path(first["loc"])
+    key = str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(first["loc"][:-1])
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"fields here are {', '.join(known)}"
+        return ConfigurationError(f"unknown field `{key}`", file=file, where=where, hint=hint)
+    if (first["type"], first["loc"][-1]) == ("string_type", "str"):  # a step, which may be a mapping as well
+        return ConfigurationError("should be a plugin: its name, or a mapping with `use`", file=file, where=where)
+    return ConfigurationError(in_our_words(first), file=file, where=where, hint=_hint(first))
+
+
+def _hint(error: ErrorDetails) -> str:
+    if error["loc"][-1:] == ("[key]",):
+        return "names are lower-case letters, digits, `_`, `.` and `-`"
+    if "keys_sha256" in error["loc"]:
+        return 'the SHA-256 of the key in hex: printf %s "$KEY" | sha256sum'
+    if isinstance(error["input"], str) and error["type"] in {"float_type", "int_type"}:
+        return "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
+    return ""
+
+
+def _path(loc: Iterable[int | str]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if not _is_union_tag(part))
+    return text.lstrip(".")
+
+
+def _is_union_tag(part: int | str) -> bool:
+    """Pydantic names a union's member that failed (``dict[str,any]``), or ``[key]``; people do not write those."""
+    return isinstance(part, str) and re.fullmatch(r"str|dict\[.*\]|\[key\]", part) is not None
+
+
+def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
+    """The field names that the models allow at a place in the file."""
+    model: Any = PolicyFile
+    for part in loc:
+        if isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
+            model = model.model_fields[str(part)].annotation
+        else:
+            model = (get_args(model) or (model,))[-1]
+    return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

@@ -1,0 +1,151 @@
+"""Who may call, and which limits hold for whom: the tenants, keys and limits of a policy file come to life."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from gateway.errors import ConfigurationError, ModelNotFound
+from gateway.limits.limit import Limit
+from gateway.rules.name_pattern import name_pattern
+from gateway.rules.policy_file import PolicyFile
+from gateway.rules.tenant_specs import LimitSpec, TenantSpec, read_zone
+from gateway.worth import Precedence
+
+OPEN_HOUSE = "default"
+"""The tenant of everybody, where no keys are configured."""
+
+
+_STANDARD = Precedence()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a key stands for. Nothing that a client writes in a request changes it.
+
+    ``routes`` and ``models`` are what it may use, ``None`` for all; ``limits`` are all that hold for it whatever it
+    asks: its key's, its own and its team's. ``expires_unix_s`` is when the key opens no more.
+    """
+
+    tenant: str
+    key: str = ""
+    team: str = ""
+    precedence: Precedence = _STANDARD
+    routes: frozenset[str] | None = None
+    models: tuple[str, ...] | None = None
+    limits: tuple[Limit, ...] = ()
+    expires_unix_s: float | None = None
+
+    def check(self, model: str, route: str) -> None:
+        """Refuses a model or a route that is not for this tenant, as if there were none.
+
+        Raises:
+            ModelNotFound: what it may not use is told like what does not exist, so that nobody learns names from it.
+        """
+        allowed = self.routes is None or route in self.routes
+        if not allowed or (self.models is not None and not _any_answers(self.models, model)):
+            raise ModelNotFound("no route answers this model", param="model")
+
+
+Keys = Mapping[str, Identity]
+"""By the SHA-256 of each key, in hex."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenancy:
+    """The keys, and the limits that hold for models (by the name that clients ask for) and for backends."""
+
+    keys: Keys = field(default_factory=dict)
+    models: Sequence[tuple[str, tuple[Limit, ...]]] = ()
+    backends: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
+
+    def of_model(self, model: str) -> tuple[Limit, ...]:
+        """The limits that hold for a model, whoever asks for it."""
+        return tuple(
+            [limit for pattern, limits in self.models if name_pattern(pattern).fullmatch(model) for limit in limits]
+        )
+
+
+def build_tenancy(policy: PolicyFile) -> Tenancy:
+    """The keys and limits of the file.
+
+    Raises:
+        ConfigurationError: a key belongs to two, or a name stands for nothing.
+    """
+    shared = policy.limits
+    for name in shared.backends:
+        if name not in policy.backends:
+            raise ConfigurationError(f"there is no backend `{name}`", where=f"limits.backends.{name}")
+    return Tenancy(
+        keys=_keys(policy),
+        models=tuple(
+            (pattern, _limits(policy, f"model:{pattern}", limits, f"limits.models.{pattern}"))
+            for pattern, limits in shared.models.items()
+        ),
+        backends={
+            name: _limits(policy, f"backend:{name}", limits, f"limits.backends.{name}")
+            for name, limits in shared.backends.items()
+        },
+    )
+
+
+def _keys(policy: PolicyFile) -> Keys:
+    keys: dict[str, Identity] = {}
+    for tenant, spec in policy.tenants.items():
+        for where, digest, identity in _identities(policy, tenant, spec):
+            if digest in keys:
+                owner = keys[digest].tenant
+                raise ConfigurationError(
+                    f"the same key belongs to `{owner}` too" if owner != tenant else "the same key is there twice",
+                    where=where,
+                )
+            keys[digest] = identity
+    return keys
+
+
+def _identities(policy: PolicyFile, tenant: str, spec: TenantSpec) -> Iterable[tuple[str, str, Identity]]:
+    """Each key of a tenant: where it stands, its digest, and what it stands for."""
+    where = f"tenants.{tenant}"
+    _check_names(policy, spec, where)
+    theirs = _limits(policy, f"tenant:{tenant}", spec.limits, f"{where}.limits")
+    team = _limits(policy, f"team:{spec.team}", policy.limits.teams.get(spec.team or "", []), "limits.teams")
+    common = {
+        "tenant": tenant,
+        "team": spec.team or "",
+        "precedence": Precedence(priority=spec.priority, weight=spec.weight),
+        "routes": frozenset(spec.routes) if spec.routes is not None else None,
+        "models": tuple(spec.models) if spec.models is not None else None,
+    }
+    for index, digest in enumerate(spec.keys_sha256):
+        yield f"{where}.keys_sha256[{index}]", digest, Identity(limits=theirs + team, **common)  # type: ignore[arg-type]  # its own fields
+    for name, key in spec.keys.items():
+        own = _limits(policy, f"key:{tenant}/{name}", key.limits, f"{where}.keys.{name}.limits")
+        expires = key.expires.timestamp() if key.expires is not None else None
+        identity = Identity(key=name, limits=own + theirs + team, expires_unix_s=expires, **common)  # type: ignore[arg-type]  # likewise
+        yield f"{where}.keys.{name}", key.sha256, identity
+
+
+def _check_names(policy: PolicyFile, spec: TenantSpec, where: str) -> None:
+    for route in spec.routes or ():
+        if route not in policy.routes:
+            known = ", ".join(policy.routes) or "none"
+            raise ConfigurationError(f"there is no route `{route}`", where=f"{where}.routes", hint=f"known: {known}")
+    if spec.team is not None and spec.team not in policy.limits.teams:
+        hint = f"add `limits: {{teams: {{{spec.team}: []}}}}`"
+        raise ConfigurationError(f"there is no team `{spec.team}`", where=f"{where}.team", hint=hint)
+
+
+def _limits(policy: PolicyFile, scope: str, specs: Sequence[LimitSpec], where: str) -> tuple[Limit, ...]:
+    zone = read_zone(policy.limits.time_zone)
+    limits = tuple(
+        Limit(scope=scope, measure=spec.measure, amount=spec.amount, period=spec.period, zone=zone) for spec in specs
+    )
+    names = [limit.name for limit in limits]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ConfigurationError("the same measure is limited twice in the same period", where=f"{where}[{index}]")
+    return limits
+
+
+@lru_cache(maxsize=1024)
+def _any_answers(patterns: tuple[str, ...], model: str) -> bool:
+    return any(name_pattern(pattern).fullmatch(model) for pattern in patterns)

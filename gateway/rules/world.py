@@ -1,0 +1,205 @@
+"""A policy file come to life: its backends, routes and tenants, built whole or not at all."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gateway.errors import ConfigurationError, ModelNotFound
+from gateway.ports import Backend, Classifier, Learner, Observer
+from gateway.rules import plugins
+from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
+from gateway.rules.route import Hedge, Patience, Route, Target
+from gateway.rules.tenancy import Tenancy, build_tenancy
+from gateway.worth import Deadline, Worth
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a reload replaces in one step."""
+
+    backends: Mapping[str, Backend]
+    routes: tuple[Route, ...]
+    tenancy: Tenancy
+
+    def match(self, model: str) -> Route:
+        """The first route, in the order of the file, that answers ``model``.
+
+        Raises:
+            ModelNotFound: none does. The name is not repeated: an error is no place for what a client wrote.
+        """
+        for route in self.routes:
+            if route.answers(model):
+                return route
+        raise ModelNotFound("no route answers this model", param="model")
+
+    def models(self) -> tuple[str, ...]:
+        """The model names to show to clients: those that routes name outright, then those behind patterns."""
+        named = [model for route in self.routes for model in route.models if "*" not in model]
+        behind = [model for route in self.routes for model in self._models_behind(route) if route.answers(model)]
+        return tuple(dict.fromkeys((*named, *behind)))
+
+    def owner(self, model: str) -> str:
+        """A backend that serves the model: the first target of its route that lists it, or the first of all."""
+        targets = self.match(model).targets
+        listing = (t.backend for t in targets if t.model == model or model in self.backends[t.backend].facts().models)
+        return next(listing, targets[0].backend)
+
+    def secret_names(self, model_dir: Path) -> tuple[str, ...]:
+        """The environment variables that backends need, those included that only a preset names."""
+        asked = (getattr(backend, "needs", None) for backend in self.backends.values())
+        return tuple(name for needs in asked if needs is not None for name in needs(model_dir).environment)
+
+    def observers(self) -> tuple[Observer, ...]:
+        """Every policy that learns from finished requests, once each."""
+        policies = [policy for route in self.routes for policy in _policies(route)]
+        found = {id(policy): policy for policy in policies if isinstance(policy, Observer)}
+        return tuple(found.values())
+
+    def learners(self) -> tuple[Learner, ...]:
+        """Every policy whose learning outlives the process, once each."""
+        return tuple(policy for policy in self.observers() if isinstance(policy, Learner))
+
+    def admitters(self) -> Mapping[str, Any]:
+        """Each route's admitter, for gauges."""
+        return {route.name: route.admitter for route in self.routes}
+
+    def _models_behind(self, route: Route) -> Iterable[str]:
+        for target in route.targets:
+            yield from (target.model,) if target.model else sorted(self.backends[target.backend].facts().models)
+
+
+def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> World:
+    """Builds everything that the policy file names.
+
+    A backend or a route of ``old`` whose configuration has not changed is taken over as it runs, so that a reload
+    neither restarts an engine nor cuts a stream, nor forgets what policies have learned and who holds which place.
+
+    Raises:
+        ConfigurationError: with the file and the path inside it; nothing has been started then.
+    """
+    old = old or World(backends={}, routes=(), tenancy=Tenancy())
+    running = {route.name: route for route in old.routes}
+    try:
+        backends = {
+            name: _keep(plugins.build("backend", spec, where=f"backends.{name}"), old.backends.get(name))
+            for name, spec in policy.backends.items()
+        }
+        routes = tuple(
+            _keep(_route(name, spec, policy, backends), running.get(name))
+            for name, spec in _routes(policy, backends).items()
+        )
+        routes = _with_common_classifiers(routes, [route.classifier for route in old.routes])
+        tenancy = build_tenancy(policy)
+    except ConfigurationError as error:
+        if error.file:
+            raise
+        raise ConfigurationError(error.bare, file=file, where=error.where, hint=error.hint) from error
+    return World(backends=backends, routes=routes, tenancy=tenancy)
+
+
+def _keep(fresh: T, running: T | None) -> T:
+    return running if running is not None and running == fresh else fresh
+
+
+def _with_common_classifiers(routes: Iterable[Route], running: list[Classifier]) -> tuple[Route, ...]:
+    """Routes that forecast alike do so with one classifier: what it learns of a model holds wherever it answers."""
+    common = list(running)
+    made = []
+    for route in routes:
+        alike = next((known for known in common if known == route.classifier), None)
+        if alike is None:
+            common.append(route.classifier)
+        made.append(route if alike is None or alike is route.classifier else replace(route, classifier=alike))
+    return tuple(made)
+
+
+def _routes(policy: PolicyFile, backends: Mapping[str, Backend]) -> Mapping[str, RouteSpec]:
+    """The file's routes; where it has none, each model answers under its own name wherever it is served."""
+    if policy.routes:
+        return policy.routes
+    serving: dict[str, list[str]] = {}
+    for name, backend in backends.items():
+        for model in backend.facts().models:
+            serving.setdefault(model, []).append(f"{name}/{model}")
+    if not serving:
+        raise ConfigurationError("no backend lists its models, so there must be a route", where="routes")
+    # Not validated: a model's name may be longer than a pattern in the file, and stands for itself all the same.
+    return {model: RouteSpec.model_construct(models=[model], targets=targets) for model, targets in serving.items()}
+
+
+def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str, Backend]) -> Route:
+    def step(key: str) -> tuple[Any, str]:
+        """The step and where it stands: in the route, or in the defaults."""
+        where = f"routes.{name}" if key in spec.model_fields_set else "defaults"
+        source: Steps = spec if key in spec.model_fields_set else policy.defaults
+        return getattr(source, key), f"{where}.{key}"
+
+    def one(key: str, family: str) -> Any:
+        value, where = step(key)
+        return plugins.build(family, value, where=where)
+
+    def many(key: str, family: str) -> tuple[tuple[str, Any], ...]:
+        values, where = step(key)
+        return tuple(
+            (_step_name(value), plugins.build(family, value, where=f"{where}[{index}]"))
+            for index, value in enumerate(values)
+        )
+
+    return Route(
+        name=name,
+        models=tuple(spec.models),
+        targets=tuple(
+            _target(target, f"routes.{name}.targets[{i}]", spec, backends) for i, target in enumerate(spec.targets)
+        ),
+        classifier=one("classify", "classify"),
+        admitter=one("admit", "admit"),
+        filters=many("filter", "filter"),
+        scorers=many("cost", "cost"),
+        ranker=one("rank", "rank"),
+        worth=Worth(**step("worth")[0].model_dump()),
+        patience=Patience(**step("timeouts")[0].model_dump()),
+        attempts=step("attempts")[0],
+        deadline=Deadline(**deadline.model_dump()) if (deadline := step("deadline")[0]) is not None else None,
+        hedge=Hedge(**hedge.model_dump()) if (hedge := step("hedge")[0]) is not None else None,
+    )
+
+
+def _step_name(step: Step) -> str:
+    return step if isinstance(step, str) else str(step.get("use", ""))
+
+
+def _target(given: str | TargetSpec, where: str, spec: RouteSpec, backends: Mapping[str, Backend]) -> Target:
+    text, drain = (given, False) if isinstance(given, str) else (given.to, given.drain or given.weight == 0)
+    name, slash, model = text.partition("/")
+    if name not in backends:
+        raise ConfigurationError(
+            f"there is no backend `{name}`", where=where, hint=f"backends are {', '.join(backends)}"
+        )
+    served = backends[name].facts().models
+    if slash:
+        if not model:
+            raise ConfigurationError(
+                "the model's name is missing", where=where, hint=f"`{name}` alone, or with a model"
+            )
+        if served and model not in served:
+            raise ConfigurationError(
+                f"`{name}` does not list `{model}`", where=where, hint=f"it lists {', '.join(served)}"
+            )
+        return Target(backend=name, model=model, drain=drain)
+    if len(served) > 1 and not all(pattern in served for pattern in spec.models):
+        example = f"{name}/{next(iter(served))}"
+        raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=f"name one: `{example}`")
+    return Target(backend=name, model=None, drain=drain)
+
+
+def _policies(route: Route) -> tuple[object, ...]:
+    return (
+        route.classifier,
+        route.admitter,
+        *(policy for _, policy in route.filters),
+        *(policy for _, policy in route.scorers),
+        route.ranker,
+    )

@@ -1,0 +1,152 @@
+"""Prometheus metrics, made from ledger entries after the answer: they cost the request nothing and cannot disagree."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from gateway.ledger.entry_sink import take_each
+from gateway.telemetry.label_names import OTHER, LabelNames
+from gateway.telemetry.live_gauges import Live, LiveCollector
+from gateway.telemetry.tallies import Distribution, Spread, Tally, Total
+from gateway.types import Attempt, LedgerEntry, Status, Usage
+
+REQUEST_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
+TTFT_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40)
+TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
+DRAFT_SOURCES = frozenset({"forced", "prediction", "repetition", "past_outputs", "markov", "model"})
+FORECAST_RATIOS = (0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4, 10)
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """Everything that one process has counted since it started, by the names of the families."""
+
+    totals: dict[str, list[Total]]
+    distributions: dict[str, list[Distribution]]
+
+
+class Metrics:
+    """A sink of the ledger, and what ``/metrics`` answers. Keeps its own registry.
+
+    ``headrace_tokens_total``: ``input`` includes ``cached``, ``output`` includes ``reasoning``, as providers bill them.
+    Times to the first and per later token are taken of streams only: a whole answer has no visible first token.
+    """
+
+    def __init__(self, names: LabelNames, live: Live) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._live = LiveCollector(live, names)
+        registry.register(self._live)
+        self._names = names
+        per_model = ("backend", "model")
+        self._requests = Tally(
+            registry, "headrace_requests", "Requests that came to an end.", ("route", "operation", "status")
+        )
+        self._attempts = Tally(registry, "headrace_attempts", "Tries on a backend.", (*per_model, "status"))
+        self._tokens = Tally(registry, "headrace_tokens", "Tokens of all attempts.", (*per_model, "kind"))
+        self._cost_usd = Tally(registry, "headrace_cost_usd", "US dollars, where a price is known.", per_model)
+        self._unpriced = Tally(registry, "headrace_unpriced_attempts", "Attempts without a known price.", per_model)
+        self._drafts = Tally(
+            registry, "headrace_draft_tokens", "Tokens that engines here drafted.", ("backend", "source", "outcome")
+        )
+        self._request_s = Spread(registry, "headrace_request_seconds", "Arrival to end.", ("route",), REQUEST_SECONDS)
+        self._ttft_s = Spread(
+            registry, "headrace_ttft_seconds", "Arrival to first streamed token.", ("route",), TTFT_SECONDS
+        )
+        self._token_s = Spread(
+            registry, "headrace_time_per_output_token_seconds", "Each later token.", per_model, TOKEN_SECONDS
+        )
+        self._forecast_error = Spread(
+            registry, "headrace_forecast_error", "Output tokens / forecast median.", ("route",), FORECAST_RATIOS
+        )
+
+        self._tallies = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
+        self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
+
+    def rename(self, names: LabelNames) -> None:
+        """Takes the names of a reloaded policy file; series that exist stay."""
+        self._names = self._live.names = names
+
+    def take(self, batch: Sequence[LedgerEntry]) -> None:
+        """Counts the entries."""
+        take_each(batch, self._count)
+
+    def count_drafts(self, backend: str, source: str, drafted: int, accepted: int) -> None:
+        """Counts what an engine on this machine drafted for one answer."""
+        label = source if source in DRAFT_SOURCES else OTHER
+        for outcome, tokens in (("accepted", accepted), ("rejected", drafted - accepted)):
+            if tokens > 0:
+                self._drafts.add((self._names.backend(backend), label, outcome), tokens)
+
+    def counted(self) -> Counted:
+        """What has been counted so far; gauges are not."""
+        return Counted(
+            totals={tally.name: tally.series() for tally in self._tallies},
+            distributions={spread.name: spread.series() for spread in self._spreads},
+        )
+
+    def include(self, counted: Counted) -> None:
+        """Counts what another process has counted, too."""
+        for tally in self._tallies:
+            for labels, total in counted.totals.get(tally.name, ()):
+                tally.add(labels, total)
+        for spread in self._spreads:
+            for labels, counts, total in counted.distributions.get(spread.name, ()):
+                spread.add_all(labels, counts, total)
+
+    def together_with(self, others: Iterable[Counted], live: Live) -> "Metrics":
+        """New metrics: the sums of these and ``others``, and the present of ``live``."""
+        together = Metrics(self._names, live)
+        for counted in (self.counted(), *others):
+            together.include(counted)
+        return together
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The exposition and its content type: OpenMetrics where ``accept`` asks for it, else Prometheus text."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def _count(self, entry: LedgerEntry) -> None:
+        route = self._names.route(entry.route)
+        self._requests.add((route, entry.arrival.operation.value, entry.outcome.status.value))
+        self._request_s.add((route,), max(entry.ended_s - entry.arrival.received_s, 0.0))
+        streamed = entry.request is not None and entry.request.stream
+        for attempt in entry.attempts:
+            self._count_attempt(attempt, streamed=streamed)
+        if entry.attempts:
+            self._count_answer(entry, route, entry.attempts[-1], streamed=streamed)
+
+    def _count_answer(self, entry: LedgerEntry, route: str, last: Attempt, *, streamed: bool) -> None:
+        if streamed and last.first_token_s is not None:
+            self._ttft_s.add((route,), max(last.first_token_s - entry.arrival.received_s, 0.0))
+        if entry.outcome.status is Status.OK and entry.forecast is not None and last.usage is not None:
+            expected_tokens = max(entry.forecast.output_tokens_p50, 1)
+            self._forecast_error.add((route,), last.usage.output_tokens / expected_tokens)
+
+    def _count_attempt(self, attempt: Attempt, *, streamed: bool) -> None:
+        where = (self._names.backend(attempt.backend), self._names.model(attempt.backend, attempt.model))
+        self._attempts.add((*where, attempt.status.value))
+        if attempt.cost_usd is None:
+            self._unpriced.add(where)
+        else:
+            self._cost_usd.add(where, max(float(attempt.cost_usd), 0.0))
+        if attempt.usage is None:
+            return
+        self._count_tokens(where, attempt.usage)
+        later_tokens = attempt.usage.output_tokens - 1
+        if streamed and attempt.first_token_s is not None and later_tokens > 0:
+            decoding_s = max(attempt.ended_s - attempt.first_token_s, 0.0)
+            self._token_s.add(where, decoding_s / later_tokens)
+
+    def _count_tokens(self, where: tuple[str, str], usage: Usage) -> None:
+        for kind, tokens in (
+            ("input", usage.prompt_tokens),
+            ("cached", usage.cached_tokens),
+            ("output", usage.output_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        ):
+            if tokens > 0:
+                self._tokens.add((*where, kind), tokens)

@@ -1,0 +1,202 @@
+"""OpenTelemetry spans, made from ledger entries after the answer.
+
+One SERVER span a request and one CLIENT span an attempt. Their ids went upstream in ``traceparent`` before there was a
+span, so the finished spans are put together here with ids and times as they were, encoded, and go to the SDK's batch
+processor and exporter. A tracer would draw ids and take times of its own; the SDK's spans and their encoding alone cost
+as much as a whole request.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from threading import Thread
+from typing import cast
+
+from opentelemetry.exporter.otlp.proto.http import trace_exporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanContext, TraceFlags
+
+from gateway.ledger.entry_sink import take_each
+from gateway.seldom import SeldomFilter
+from gateway.telemetry import span_names as names
+from gateway.telemetry.span_records import (
+    CLIENT,
+    SERVER,
+    Span,
+    SpanLimit,
+    Value,
+    export_request,
+    resource_record,
+    span_record,
+)
+from gateway.types import Attempt, LedgerEntry, Operation, Status
+
+CLOSE_S = 5.0
+MAX_MODEL_CHARACTERS = 128
+NANOSECONDS = 1_000_000_000
+
+_OPERATION_NAMES = {
+    Operation.CHAT: "chat",
+    Operation.COMPLETION: "text_completion",
+    Operation.EMBEDDING: "embeddings",
+}
+_FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
+_SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+class EncodedSpan(ReadableSpan):
+    """A finished span as its OTLP record. All that the batch processor asks of it is whether it is sampled: it is."""
+
+    def __init__(self, record: bytes) -> None:
+        self._context = _SAMPLED
+        self.record = record
+
+
+class RecordExporter(OTLPSpanExporter):
+    """The SDK's exporter, with its settings, retries and compression, for spans that are encoded already."""
+
+    def __init__(self, resource: bytes) -> None:
+        super().__init__()
+        self._resource = resource
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Sends the spans, which are ``EncodedSpan``."""
+        records = [cast("EncodedSpan", span).record for span in spans]
+        sent = self._client.export(export_request(self._resource, "headrace", records))
+        return SpanExportResult.SUCCESS if sent.success else SpanExportResult.FAILURE
+
+
+class SpanSink:
+    """Hands the spans of sampled requests to ``exporter`` in batches, on the SDK's own thread.
+
+    Bounded by the SDK: ``OTEL_BSP_MAX_QUEUE_SIZE`` spans may wait, the oldest go first; and by its limits to what a
+    span holds.
+    """
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._processor = BatchSpanProcessor(exporter)
+        limits = SpanLimits()
+        self._limit = SpanLimit(attributes=limits.max_span_attributes, characters=limits.max_span_attribute_length)
+        self._closing: Thread | None = None
+
+    @classmethod
+    def over_otlp(cls) -> "SpanSink":
+        """Exports over OTLP and HTTP to where the standard ``OTEL_EXPORTER_OTLP_*`` variables say.
+
+        ``service.name`` is ``headrace`` unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` say otherwise.
+        """
+        logger = logging.getLogger(trace_exporter.__name__)
+        if not any(isinstance(known, SeldomFilter) for known in logger.filters):
+            logger.addFilter(SeldomFilter())  # a collector that is away is worth one line, not one a batch
+        resource = Resource.create({SERVICE_NAME: "headrace"}).merge(OTELResourceDetector().detect())
+        return cls(RecordExporter(resource_record(cast("dict[str, Value]", resource.attributes))))
+
+    def take(self, batch: Sequence[LedgerEntry]) -> None:
+        """Makes the spans of ``batch`` and queues them."""
+        take_each([entry for entry in batch if entry.arrival.trace.sampled], self._queue)
+
+    async def close(self) -> None:
+        """Exports what waits, for at most ``CLOSE_S``: a collector that is away must not hold up the shutdown."""
+        if self._closing is None:
+            self._closing = Thread(target=self._processor.shutdown, name="headrace-spans-close", daemon=True)
+            self._closing.start()
+        await asyncio.to_thread(self._closing.join, CLOSE_S)
+
+    def _queue(self, entry: LedgerEntry) -> None:
+        for span in _spans(entry):
+            self._processor.on_end(EncodedSpan(span_record(span, self._limit)))
+
+
+def _spans(entry: LedgerEntry) -> list[Span]:
+    trace, operation = entry.arrival.trace, _OPERATION_NAMES[entry.arrival.operation]
+    clients = [
+        Span(
+            trace_id=trace.trace_id,
+            span_id=attempt.span_id,
+            parent_id=trace.span_id,
+            parent_is_remote=False,
+            name=f"{operation} {attempt.model}",
+            kind=CLIENT,
+            times_ns=(_epoch_ns(entry, attempt.started_s), _epoch_ns(entry, attempt.ended_s)),
+            attributes=_attempt_attributes(entry, attempt, operation),
+            is_fault=attempt.status in _FAULTS,
+        )
+        for attempt in entry.attempts
+    ]
+    server = Span(
+        trace_id=trace.trace_id,
+        span_id=trace.span_id,
+        parent_id=trace.parent_id,
+        parent_is_remote=bool(trace.parent_id),
+        name=f"{operation} {entry.route}" if entry.route else operation,
+        kind=SERVER,
+        times_ns=(_epoch_ns(entry, entry.arrival.received_s), _epoch_ns(entry, entry.ended_s)),
+        attributes=_request_attributes(entry, operation),
+        is_fault=entry.outcome.status in _FAULTS,
+    )
+    return [*clients, server]
+
+
+def _epoch_ns(entry: LedgerEntry, moment_s: float) -> int:
+    """A monotonic moment as nanoseconds since the epoch; added up as integers, since a float loses 200 ns there."""
+    arrival = entry.arrival
+    return round(arrival.received_unix_s * NANOSECONDS) + round((moment_s - arrival.received_s) * NANOSECONDS)
+
+
+def _request_attributes(entry: LedgerEntry, operation: str) -> dict[str, Value]:
+    """What the client asked for and got. Token counts are the attempts': here they would be counted twice."""
+    outcome, request, forecast = entry.outcome, entry.request, entry.forecast
+    attributes: dict[str, Value] = {
+        names.OPERATION_NAME: operation,
+        names.HTTP_STATUS: outcome.http_status,
+        names.REQUEST_ID: entry.arrival.id,
+        names.TENANT: entry.arrival.tenant,
+        names.ROUTE: entry.route,
+        names.STATUS: outcome.status.value,
+        names.ATTEMPTS: len(entry.attempts),
+    }
+    if request is not None:
+        attributes[names.REQUEST_MODEL] = request.model[:MAX_MODEL_CHARACTERS]
+        attributes[names.REQUEST_STREAM] = request.stream
+        if request.max_tokens is not None:
+            attributes[names.REQUEST_MAX_TOKENS] = request.max_tokens
+    if forecast is not None:
+        attributes[names.FORECAST_PROMPT_TOKENS] = forecast.prompt_tokens
+        attributes[names.FORECAST_OUTPUT_TOKENS] = forecast.output_tokens_p50
+    if entry.attempts and outcome.status is Status.OK:
+        attributes[names.RESPONSE_MODEL] = entry.attempts[-1].model
+    if outcome.finish_reason:
+        attributes[names.FINISH_REASONS] = (outcome.finish_reason,)
+    if outcome.error:
+        attributes[names.ERROR_TYPE] = outcome.error
+    if (cost_usd := entry.cost_usd) is not None:
+        attributes[names.COST_USD] = float(cost_usd)
+    return attributes
+
+
+def _attempt_attributes(entry: LedgerEntry, attempt: Attempt, operation: str) -> dict[str, Value]:
+    attributes: dict[str, Value] = {
+        names.OPERATION_NAME: operation,
+        names.PROVIDER_NAME: attempt.backend,
+        names.REQUEST_MODEL: attempt.model,
+        names.REQUEST_ID: entry.arrival.id,
+        names.STATUS: attempt.status.value,
+    }
+    if (usage := attempt.usage) is not None:
+        attributes[names.INPUT_TOKENS] = usage.prompt_tokens
+        attributes[names.OUTPUT_TOKENS] = usage.output_tokens
+        attributes[names.CACHED_TOKENS] = usage.cached_tokens
+        attributes[names.REASONING_TOKENS] = usage.reasoning_tokens
+        attributes[names.ESTIMATED] = usage.estimated
+    if attempt.first_token_s is not None:
+        attributes[names.TIME_TO_FIRST_CHUNK] = attempt.first_token_s - attempt.started_s
+    if attempt.upstream_status is not None:
+        attributes[names.HTTP_STATUS] = attempt.upstream_status
+    if attempt.error:
+        attributes[names.ERROR_TYPE] = attempt.error
+    if attempt.cost_usd is not None:
+        attributes[names.COST_USD] = float(attempt.cost_usd)
+    return attributes

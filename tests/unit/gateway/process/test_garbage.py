@@ -1,0 +1,27 @@
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.process.garbage import YOUNG_CONTAINERS, collect_less
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """The collector of the process is as it was before."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def test_what_lives_at_the_start_is_never_looked_at_again() -> None:
+    """It is frozen, save for what was garbage already; what comes is looked at, at longer intervals."""
+    garbage: list[object] = []
+    garbage.append(garbage)
+    del garbage
+    collect_less()
+    assert 0 < gc.get_freeze_count()
+    assert 0 == gc.collect()
+    assert YOUNG_CONTAINERS == gc.get_threshold()[0]
+    assert gc.isenabled()

@@ -1,0 +1,194 @@
+import random
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from gateway.telemetry.label_names import LabelNames
+from gateway.telemetry.live_gauges import BackendState, Live
+from gateway.telemetry.metrics import Metrics
+from gateway.types import Attempt, LedgerEntry, Outcome, Status
+
+MakeEntry = Callable[..., LedgerEntry]
+MakeAttempt = Callable[..., Attempt]
+NAMES = LabelNames(routes=frozenset({"default"}), models={"groq": frozenset({"llama"})})
+
+
+def _samples(metrics: Metrics) -> dict[str, float]:
+    text = metrics.render("text/plain")[0].decode()
+    samples = {}
+    for family in parse_text(text):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            samples[f"{sample.name}{{{labels}}}"] = sample.value
+    return samples
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """Metrics that know one route, one backend and one model."""
+    return Metrics(NAMES, Live())
+
+
+def test_counts_requests_attempts_tokens_and_dollars(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """One good stream shows up once everywhere, with the numbers of its entry."""
+    metrics.take([make_entry()])
+    samples = _samples(metrics)
+    expected = {
+        "headrace_requests_total{operation=chat,route=default,status=ok}": 1,
+        "headrace_attempts_total{backend=groq,model=llama,status=ok}": 1,
+        "headrace_tokens_total{backend=groq,kind=input,model=llama}": 100,
+        "headrace_tokens_total{backend=groq,kind=cached,model=llama}": 40,
+        "headrace_tokens_total{backend=groq,kind=output,model=llama}": 51,
+        "headrace_tokens_total{backend=groq,kind=reasoning,model=llama}": 7,
+        "headrace_cost_usd_total{backend=groq,model=llama}": 0.00012,
+        "headrace_request_seconds_sum{route=default}": 2.5,
+        "headrace_request_seconds_bucket{le=2.5,route=default}": 1,
+        "headrace_request_seconds_bucket{le=1.0,route=default}": 0,
+        "headrace_request_seconds_bucket{le=+Inf,route=default}": 1,
+        "headrace_ttft_seconds_sum{route=default}": 0.5,
+        "headrace_time_per_output_token_seconds_sum{backend=groq,model=llama}": 2.0 / 50,
+        "headrace_forecast_error_sum{route=default}": 51 / 50,
+    }
+    assert expected == {name: samples[name] for name in expected}
+
+
+def test_every_attempt_counts(metrics: Metrics, make_entry: MakeEntry, make_attempt: MakeAttempt) -> None:
+    """A failover is two attempts, each under its own status and price, in one request."""
+    failed = make_attempt(status=Status.UPSTREAM_FAILED, usage=None, cost_usd=None, first_token_s=None)
+    metrics.take([make_entry(attempts=(failed, make_attempt(cost_usd=Decimal("0.5"))))])
+    samples = _samples(metrics)
+    assert (1, 1, 1, 1, 0.5) == (
+        samples["headrace_requests_total{operation=chat,route=default,status=ok}"],
+        samples["headrace_attempts_total{backend=groq,model=llama,status=upstream_failed}"],
+        samples["headrace_attempts_total{backend=groq,model=llama,status=ok}"],
+        samples["headrace_unpriced_attempts_total{backend=groq,model=llama}"],
+        samples["headrace_cost_usd_total{backend=groq,model=llama}"],
+    )
+
+
+def test_refused_request_has_no_route(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """A request that was refused at the door counts under the route ``none``, and measures nothing else."""
+    outcome = Outcome(status=Status.REJECTED, http_status=401)
+    metrics.take([make_entry(request=None, route="", forecast=None, attempts=(), outcome=outcome)])
+    samples = _samples(metrics)
+    assert 1 == samples["headrace_requests_total{operation=chat,route=none,status=rejected}"]
+    assert [] == [name for name in samples if "ttft" in name or "attempts" in name]
+
+
+def test_whole_answer_has_no_first_token(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """Times to the first and per later token are those of streams; a whole answer would blur them."""
+    entry = make_entry()
+    metrics.take([replace(entry, request=replace(entry.request, stream=False))])
+    assert [] == [name for name in _samples(metrics) if "ttft" in name or "per_output_token" in name]
+
+
+def test_failed_request_does_not_judge_the_forecast(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """An answer that was cut says nothing about how long it would have been."""
+    metrics.take([make_entry(outcome=Outcome(status=Status.CLIENT_GONE, http_status=499))])
+    assert [] == [name for name in _samples(metrics) if "forecast_error" in name]
+
+
+def test_strangers_add_no_series(metrics: Metrics, make_entry: MakeEntry, make_attempt: MakeAttempt) -> None:
+    """Five thousand requests with made-up models, routes, backends, users and tenants fold into ``other``."""
+    draw = random.Random(7)  # noqa: S311  # made-up names, not secrets
+    sizes = []
+    for number in range(5000):
+        word = f"{draw.getrandbits(64):x}"
+        entry = make_entry(number, route=word, attempts=(make_attempt(backend=word, model=word),))
+        arrival = replace(entry.arrival, tenant=word)
+        request = replace(entry.request, model=word, unverified_user=word)
+        metrics.take([replace(entry, arrival=arrival, request=request)])
+        if number in (0, 4999):
+            sizes.append(len(_samples(metrics)))
+    assert sizes[0] == sizes[1]
+    assert 5000 == _samples(metrics)["headrace_attempts_total{backend=other,model=other,status=ok}"]
+
+
+def test_unknown_model_of_a_known_backend_folds(
+    metrics: Metrics, make_entry: MakeEntry, make_attempt: MakeAttempt
+) -> None:
+    """A backend that is known keeps its name even where its model does not."""
+    metrics.take([make_entry(attempts=(make_attempt(model="stranger"),))])
+    assert 1 == _samples(metrics)["headrace_attempts_total{backend=groq,model=other,status=ok}"]
+
+
+def test_reload_brings_new_names(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """After a reload the new names count under themselves; what was counted stays."""
+    metrics.take([make_entry(route="fresh")])
+    metrics.rename(LabelNames(routes=frozenset({"fresh"}), models=NAMES.models))
+    metrics.take([make_entry(route="fresh")])
+    samples = _samples(metrics)
+    assert (1, 1) == (
+        samples["headrace_requests_total{operation=chat,route=other,status=ok}"],
+        samples["headrace_requests_total{operation=chat,route=fresh,status=ok}"],
+    )
+
+
+def test_present_numbers_are_read_at_the_scrape() -> None:
+    """Gauges say what is true now, and backends that nobody configured do not appear."""
+    running = [3]
+    live = Live(
+        in_flight=lambda: running[0],
+        queued=lambda: 2,
+        backends=lambda: (
+            BackendState(name="groq", up=True, in_flight=1),
+            BackendState(name="stranger", up=True, in_flight=9),
+        ),
+        dropped=lambda: {"sql": 4},
+        observer_failures=lambda: 5,
+    )
+    metrics = Metrics(NAMES, live)
+    running[0] = 0
+    expected = {
+        "headrace_in_flight{}": 0,
+        "headrace_queued{}": 2,
+        "headrace_backend_up{backend=groq}": 1,
+        "headrace_backend_in_flight{backend=groq}": 1,
+        "headrace_ledger_dropped_total{sink=sql}": 4,
+        "headrace_observer_failures_total{}": 5,
+    }
+    assert expected == _samples(metrics)
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind", "last_line"),
+    [
+        ("", "text/plain", False),
+        ("*/*", "text/plain", False),
+        ("application/openmetrics-text; version=1.0.0,text/plain;q=0.5", "application/openmetrics-text", True),
+    ],
+)
+def test_speaks_what_the_scraper_asks_for(
+    metrics: Metrics, make_entry: MakeEntry, accept: str, kind: str, *, last_line: bool
+) -> None:
+    """OpenMetrics, with its end mark, where it is asked for; the older text else. Both parse."""
+    metrics.take([make_entry()])
+    body, content_type = metrics.render(accept)
+    parse = parse_openmetrics if last_line else parse_text
+    assert kind == content_type.split(";")[0]
+    assert last_line == body.endswith(b"# EOF\n")
+    assert "headrace_tokens" in "".join(family.name for family in parse(body.decode()))
+
+
+def test_no_words_in_metrics(metrics: Metrics, marked_entry: LedgerEntry, marker: str) -> None:
+    """Not even an entry that still has its words brings them into the exposition."""
+    metrics.take([marked_entry])
+    assert marker.encode() not in metrics.render("")[0]
+
+
+def test_drafted_tokens_are_counted_by_source(metrics: Metrics) -> None:
+    """Right ones and wrong ones; names that nobody configured fold together."""
+    for backend, source in (("groq", "repetition"), ("groq", "repetition"), ("elsewhere", "a\nstrange one")):
+        metrics.count_drafts(backend, source, 8, 5)
+    metrics.count_drafts("groq", "markov", 0, 0)
+    samples = {name: value for name, value in _samples(metrics).items() if "draft" in name}
+    assert {
+        "headrace_draft_tokens_total{backend=groq,outcome=accepted,source=repetition}": 10,
+        "headrace_draft_tokens_total{backend=groq,outcome=rejected,source=repetition}": 6,
+        "headrace_draft_tokens_total{backend=other,outcome=accepted,source=other}": 5,
+        "headrace_draft_tokens_total{backend=other,outcome=rejected,source=other}": 3,
+    } == samples
