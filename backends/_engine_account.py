@@ -6,7 +6,7 @@ from typing import Any
 from backends._engine_metrics import measurements
 from embedded_engine.measured import Drafts, Measured
 from embedded_engine.messages import Accepted, Done
-from gateway.types import Usage
+from gateway.price import Usage
 from gateway.wire.openai_usage import PredictionTokens
 
 

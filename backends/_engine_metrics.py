@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from embedded_engine.measured import Measured
-from gateway.types import Usage
+from gateway.price import Usage
 
 _MS = 1000.0
 

@@ -9,7 +9,8 @@ import msgspec
 
 from backends._faults import Fault
 from gateway.errors import UpstreamFailed
-from gateway.types import Operation, Usage
+from gateway.price import Usage
+from gateway.types import Operation
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 from gateway.wire.openai_embeddings import embeddings_answer
 from gateway.wire.openai_errors import error_body, error_event

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gateway.facts import ModelFacts
-from gateway.types import Price
+from gateway.price import Price
 
 CAPABILITIES = frozenset(
     {

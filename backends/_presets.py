@@ -13,7 +13,8 @@ import yaml
 
 from backends._models import CAPABILITIES
 from gateway.facts import ModelFacts, PromptCache
-from gateway.types import Operation, Price
+from gateway.price import Price
+from gateway.types import Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

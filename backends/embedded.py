@@ -26,7 +26,8 @@ from embedded_engine.settings import EngineSettings
 from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
 from gateway.facts import BackendFacts, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
-from gateway.types import MILLION, Call, Finish, Operation, Price
+from gateway.price import MILLION, Price
+from gateway.types import Call, Finish, Operation
 
 _SECONDS_PER_HOUR = 3600
 _LEAST_STALLED_AFTER_S = 1.0

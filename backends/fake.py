@@ -11,7 +11,8 @@ from backends._models import Models, listed
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
 from gateway.facts import BackendFacts
 from gateway.ports import Sink, Surroundings
-from gateway.types import Call, Finish, Operation, Usage
+from gateway.price import Usage
+from gateway.types import Call, Finish, Operation
 from gateway.wire.openai_errors import error_body
 from gateway.wire.openai_format import prompt_count
 

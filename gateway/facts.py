@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from gateway.types import Operation, Price
+from gateway.price import Price
+from gateway.types import Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,10 @@
 ``Arrival -> ChatRequest -> Forecast -> Context -> Candidate* -> Decision -> Call -> Attempt* -> LedgerEntry``
 
 Every value is frozen and keyword-only, built from the ones before it and never changed. msgspec's structs are made in a
-tenth of a dataclass' time; none is part of a circle, so the collector skips them. ``Price``, for YAML, is a dataclass.
+tenth of a dataclass' time; none is part of a circle, so the collector skips them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -16,9 +15,8 @@ from msgspec import Struct
 
 from gateway.conversation import Message, Prompt, Sampling
 from gateway.forecast import Forecast
+from gateway.price import Price, Usage
 from gateway.worth import Deadline, Precedence, Worth
-
-MILLION = Decimal(1_000_000)
 
 
 class Status(StrEnum):
@@ -114,32 +112,6 @@ class Context(Struct, frozen=True, kw_only=True, gc=False):
     deadline: Deadline | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What a backend charges for a model; cached input without a price of its own costs what input costs."""
-
-    input_usd_per_mtok: Decimal
-    output_usd_per_mtok: Decimal
-    cached_input_usd_per_mtok: Decimal | None = None
-    cache_write_usd_per_mtok: Decimal | None = None
-    request_usd: Decimal = Decimal(0)
-
-    def cost_usd(self, usage: "Usage") -> Decimal:
-        """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
-        prompt_tokens = max(usage.prompt_tokens, 0)
-        tokens_usd = max(usage.output_tokens, 0) * self.output_usd_per_mtok
-        if usage.cached_tokens > 0 and self.cached_input_usd_per_mtok is not None:
-            cached_tokens = min(usage.cached_tokens, prompt_tokens)
-            prompt_tokens -= cached_tokens
-            tokens_usd += cached_tokens * self.cached_input_usd_per_mtok
-        if usage.cache_write_tokens > 0 and self.cache_write_usd_per_mtok is not None:
-            written_tokens = min(usage.cache_write_tokens, prompt_tokens)
-            prompt_tokens -= written_tokens
-            tokens_usd += written_tokens * self.cache_write_usd_per_mtok
-        tokens_usd += prompt_tokens * self.input_usd_per_mtok
-        return tokens_usd / MILLION + self.request_usd
-
-
 class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     """A snapshot of one backend serving one model, taken for one request.
 
@@ -219,21 +191,6 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 # ---- what happened --------------------------------------------------------------------------------------------------
-
-
-class Usage(Struct, frozen=True, kw_only=True, gc=False):
-    """Tokens of one attempt. ``prompt_tokens`` includes cached ones, ``output_tokens`` includes reasoning.
-
-    ``cache_write_tokens`` went into a cache at a price of their own. ``estimated`` is true where the upstream did not
-    say and the counts are ours.
-    """
-
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    cache_write_tokens: int = 0
-    estimated: bool = False
 
 
 class Finish(Struct, frozen=True, kw_only=True, gc=False):

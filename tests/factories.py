@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gateway.conversation import Message
 from gateway.forecast import Forecast
+from gateway.price import Price, Usage
 from gateway.types import (
     Arrival,
     Attempt,
@@ -19,10 +20,8 @@ from gateway.types import (
     LedgerEntry,
     Operation,
     Outcome,
-    Price,
     Status,
     TraceContext,
-    Usage,
 )
 from gateway.worth import Worth
 

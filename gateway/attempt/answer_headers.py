@@ -6,7 +6,8 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from gateway.errors import HeadraceError, MethodNotAllowed
-from gateway.types import Attempt, Candidate, Context, Usage
+from gateway.price import Usage
+from gateway.types import Attempt, Candidate, Context
 
 RawHeader = tuple[bytes, bytes]
 

@@ -11,7 +11,8 @@ from typing import Protocol
 from gateway.errors import UpstreamInvalid
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
-from gateway.types import ChatRequest, Finish, Usage
+from gateway.price import Usage
+from gateway.types import ChatRequest, Finish
 from gateway.wire.format import Estimate, Format, StreamView, WholeView, estimate_output
 
 _MOST_HELD_BYTES = 64 * 1024

@@ -19,9 +19,10 @@ from gateway.fleet.fleet import Fleet
 from gateway.fleet.flight import Flight
 from gateway.limits.gate import Gate
 from gateway.ports import Backend, Clock
+from gateway.price import Usage
 from gateway.rules.route import Patience
 from gateway.trace_context import child
-from gateway.types import Attempt, Call, Candidate, Context, Finish, Status, Usage
+from gateway.types import Attempt, Call, Candidate, Context, Finish, Status
 from gateway.wire.format import estimate_output
 from gateway.wire.formats import FORMATS
 

@@ -8,7 +8,8 @@ from gateway.fleet.events import Dispatched, FirstToken, Landed
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.prompt_chain import PromptChain
 from gateway.fleet.workload import Leg
-from gateway.types import Candidate, Context, Usage
+from gateway.price import Usage
+from gateway.types import Candidate, Context
 
 
 class Flight:

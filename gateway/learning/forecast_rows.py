@@ -17,17 +17,8 @@ from msgspec import Meta, Struct
 
 from gateway.conversation import Message
 from gateway.errors import ConfigurationError
-from gateway.types import (
-    Arrival,
-    Attempt,
-    ChatRequest,
-    LedgerEntry,
-    Operation,
-    Outcome,
-    Status,
-    TraceContext,
-    Usage,
-)
+from gateway.price import Usage
+from gateway.types import Arrival, Attempt, ChatRequest, LedgerEntry, Operation, Outcome, Status, TraceContext
 
 MOST_LINE_BYTES = 64 * 1024 * 1024
 _MOST_ANSWER_CHARS = 1024 * 1024

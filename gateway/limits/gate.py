@@ -10,7 +10,8 @@ from gateway.limits.limit import FOREVER, NANO, Claim, Limit
 from gateway.limits.rate_headers import RawHeader, rate_headers
 from gateway.limits.refusal import refusal
 from gateway.ports import Clock
-from gateway.types import Attempt, Candidate, Usage
+from gateway.price import Usage
+from gateway.types import Attempt, Candidate
 
 _LOST_RETRY_S = 2.0
 _SLACK_S = 30.0

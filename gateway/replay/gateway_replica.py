@@ -9,12 +9,13 @@ from gateway.errors import ConfigurationError
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.flight import Flight
 from gateway.ports import Observer
+from gateway.price import Usage
 from gateway.replay.engine import Job
 from gateway.replay.prediction import Predictor
 from gateway.replay.scene import Scene
 from gateway.replay.sketch import Sketch
 from gateway.replay.trace import TraceRequest
-from gateway.types import Attempt, Candidate, Context, LedgerEntry, Outcome, Status, Usage
+from gateway.types import Attempt, Candidate, Context, LedgerEntry, Outcome, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

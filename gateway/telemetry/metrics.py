@@ -7,10 +7,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway.ledger.entry_sink import take_each
+from gateway.price import Usage
 from gateway.telemetry.label_names import OTHER, LabelNames
 from gateway.telemetry.live_gauges import Live, LiveCollector
 from gateway.telemetry.tallies import Distribution, Spread, Tally, Total
-from gateway.types import Attempt, LedgerEntry, Status, Usage
+from gateway.types import Attempt, LedgerEntry, Status
 
 REQUEST_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 TTFT_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import HeadraceError, UpstreamFailed
-from gateway.types import Arrival, ChatRequest, Operation, Usage
+from gateway.price import Usage
+from gateway.types import Arrival, ChatRequest, Operation
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 

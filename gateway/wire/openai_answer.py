@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gateway.types import Operation, Usage
+from gateway.price import Usage
+from gateway.types import Operation
 from gateway.wire.openai_usage import PredictionTokens, usage_object
 from gateway.wire.sse import frame
 

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta, Raw
 
 from gateway.errors import HeadraceError, InvalidRequest, UpstreamInvalid
-from gateway.types import Arrival, ChatRequest, Operation, Usage
+from gateway.price import Usage
+from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import openai_errors
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, StreamView, estimate_output
 from gateway.wire.json_body import decode, edit, skim

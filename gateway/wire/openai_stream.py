@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.errors import UpstreamFailed, UpstreamInvalid, UpstreamTruncated
-from gateway.types import Usage
+from gateway.price import Usage
 from gateway.wire.json_body import edit
 from gateway.wire.openai_answer import DONE
 from gateway.wire.openai_errors import read_error

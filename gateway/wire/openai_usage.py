@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from gateway.types import Usage
+from gateway.price import Usage
 
 MAX_TOKENS = 10**9
 """Beyond what any context holds, and far below where sums of costs would run over."""

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.errors import UpstreamFailed, UpstreamInvalid
-from gateway.types import Usage
+from gateway.price import Usage
 from gateway.wire.openai_errors import read_error
 from gateway.wire.openai_output import Output, shown_bytes
 from gateway.wire.openai_usage import read_usage

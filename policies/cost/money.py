@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway.types import Candidate, Context, Price
+from gateway.price import Price
+from gateway.types import Candidate, Context
 
 _TOKENS_PER_MTOK = 1e6
 _MOST_PRICES = 1024

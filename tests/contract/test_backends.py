@@ -19,8 +19,9 @@ from backends.openai_compatible import OpenAICompatible
 from gateway.endpoints import OPERATIONS
 from gateway.errors import ClientGone, UpstreamUnreachable
 from gateway.ports import Backend
+from gateway.price import Usage
 from gateway.rules.plugins import names
-from gateway.types import Call, Operation, Usage
+from gateway.types import Call, Operation
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

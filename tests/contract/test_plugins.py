@@ -22,14 +22,23 @@ from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
 from gateway.forecast import Forecast
 from gateway.ports import BatchScorer
+from gateway.price import Price
 from gateway.rules import plugins
-from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, Price, TraceContext
+from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, TraceContext
 from gateway.worth import Deadline, Worth
 
 Make = Callable[..., Any]
 
 EVERY = [(family, name) for family in plugins.FAMILIES for name in plugins.names(family)]
-ALLOWED = {"gateway.types", "gateway.conversation", "gateway.forecast", "gateway.ports", "gateway.errors", "msgspec"}
+ALLOWED = {
+    "gateway.types",
+    "gateway.conversation",
+    "gateway.forecast",
+    "gateway.ports",
+    "gateway.price",
+    "gateway.errors",
+    "msgspec",
+}
 
 
 def _named(*families: str) -> Any:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from gateway.errors import HeadraceError, InvalidRequest, UpstreamFailed, UpstreamInvalid, UpstreamTruncated
-from gateway.types import Arrival, ChatRequest, Operation, TraceContext, Usage
+from gateway.price import Usage
+from gateway.types import Arrival, ChatRequest, Operation, TraceContext
 from gateway.wire.format import Format
 from gateway.wire.formats import FORMATS
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer

@@ -8,7 +8,8 @@ import pytest
 
 from backends._made_up import MadeUp
 from backends.openai_compatible import OpenAICompatible
-from gateway.types import Operation, Usage
+from gateway.price import Usage
+from gateway.types import Operation
 
 KEY = "sk-canary-0123456789"
 

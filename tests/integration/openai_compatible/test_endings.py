@@ -17,7 +17,7 @@ from gateway.errors import (
     UpstreamUnauthorised,
     UpstreamUnreachable,
 )
-from gateway.types import Usage
+from gateway.price import Usage
 
 Connect = Callable[..., Any]
 Send = Callable[..., Any]

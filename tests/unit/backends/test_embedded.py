@@ -7,8 +7,9 @@ import pytest
 from backends.embedded import Embedded
 from gateway.errors import ConfigurationError
 from gateway.facts import Needs
+from gateway.price import Price
 from gateway.rules.plugins import build
-from gateway.types import Operation, Price
+from gateway.types import Operation
 
 
 def _build(**parameters: Any) -> Embedded:

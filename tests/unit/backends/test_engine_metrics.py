@@ -8,7 +8,7 @@ from backends._engine_metrics import measurements
 from embedded_engine.likelihoods import Likelihood, TokenLogprob
 from embedded_engine.measured import Drafts, Measured
 from embedded_engine.messages import Accepted, Done
-from gateway.types import Usage
+from gateway.price import Usage
 
 ONE = Measured(
     queue_s=0.1,

@@ -16,8 +16,9 @@ from gateway.errors import (
     UpstreamUnreachable,
 )
 from gateway.ports import Surroundings
+from gateway.price import Usage
 from gateway.rules.plugins import build
-from gateway.types import Call, Operation, Usage
+from gateway.types import Call, Operation
 
 
 def _build(**parameters: Any) -> Fake:

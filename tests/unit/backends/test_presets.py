@@ -5,8 +5,8 @@ import pytest
 from backends._base_url import check_base_url
 from backends._models import CAPABILITIES
 from backends._presets import preset_named, presets
+from gateway.price import Price
 from gateway.rules.plugins import build
-from gateway.types import Price
 
 EXPECTED = {
     "openai",

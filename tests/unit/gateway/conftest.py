@@ -11,17 +11,8 @@ from msgspec.structs import replace
 
 from gateway.conversation import FunctionCall, Message, Part, Sampling, ToolCall
 from gateway.forecast import Forecast
-from gateway.types import (
-    Arrival,
-    Attempt,
-    ChatRequest,
-    LedgerEntry,
-    Operation,
-    Outcome,
-    Status,
-    TraceContext,
-    Usage,
-)
+from gateway.price import Usage
+from gateway.types import Arrival, Attempt, ChatRequest, LedgerEntry, Operation, Outcome, Status, TraceContext
 
 MARKER = "xyzzy-plugh-marker"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.attempt.answer_headers import Receipt, error_headers
 from gateway.errors import InvalidRequest, Overloaded, Unauthenticated
-from gateway.types import Price, Usage
+from gateway.price import Price, Usage
 
 
 def _headers(

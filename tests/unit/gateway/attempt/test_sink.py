@@ -7,7 +7,8 @@ import pytest
 
 from gateway.attempt.sink import AnswerBounds, ClientSink
 from gateway.errors import UpstreamFailed, UpstreamInvalid, UpstreamTruncated
-from gateway.types import Call, Operation, Usage
+from gateway.price import Usage
+from gateway.types import Call, Operation
 from gateway.wire.formats import FORMATS
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 

@@ -10,7 +10,8 @@ import pytest
 from gateway.facts import BackendFacts
 from gateway.fleet.cooling import Cooling
 from gateway.ports import Backend, Sink, Surroundings
-from gateway.types import Call, Finish, Status, Usage
+from gateway.price import Usage
+from gateway.types import Call, Finish, Status
 
 OpenHouse = Callable[..., AbstractAsyncContextManager[Any]]
 PRICE = "{input_usd_per_mtok: 1000000, output_usd_per_mtok: 1000000, request_usd: 7}"

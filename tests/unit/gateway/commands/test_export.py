@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from gateway.fleet.prompt_chain import SessionChains
 from gateway.learning.kept_state import LEDGER_FILE
 from gateway.ledger.redaction import without_words
+from gateway.price import Usage
 from gateway.stores.sql import SqlLedger
-from gateway.types import Outcome, Status, Usage
+from gateway.types import Outcome, Status
 
 WORDS = "All requests begin with these words. " * 150
 

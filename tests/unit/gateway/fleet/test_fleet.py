@@ -13,7 +13,7 @@ from gateway.errors import (
     UpstreamTimeout,
 )
 from gateway.fleet.flight import Flight
-from gateway.types import Usage
+from gateway.price import Usage
 
 
 def test_a_snapshot_has_what_the_backend_says_and_what_is_under_way(scene: Any) -> None:

@@ -19,7 +19,7 @@ from gateway.fleet.events import (
     decode_events,
     encode_events,
 )
-from gateway.types import Usage
+from gateway.price import Usage
 
 
 def _told(scene: Any, name: str) -> list[FleetEvent]:

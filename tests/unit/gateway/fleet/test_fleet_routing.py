@@ -11,9 +11,10 @@ from gateway.decide import decide, refusal
 from gateway.errors import NoCandidate, UpstreamFailed
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.flight import Flight
+from gateway.price import Usage
 from gateway.rules.world import World
 from gateway.stores.memory import MemoryShared
-from gateway.types import ChatRequest, Context, Forecast, Usage
+from gateway.types import ChatRequest, Context, Forecast
 
 SYSTEM = "You are a helpful assistant of a large company. " * 170  # 8 KB: about 2,000 tokens
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from gateway.price import Usage
 from gateway.replay.prediction import Prediction, predictor
 from gateway.replay.scene import Stage
 from gateway.replay.trace import TraceOptions, TraceRequest, read_trace
-from gateway.types import Usage
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes, http_attributes
 
+from gateway.price import Usage
 from gateway.telemetry import span_names, spans
 from gateway.telemetry.spans import SpanSink
-from gateway.types import Attempt, LedgerEntry, Outcome, Status, Usage
+from gateway.types import Attempt, LedgerEntry, Outcome, Status
 
 MakeEntry = Callable[..., LedgerEntry]
 MakeAttempt = Callable[..., Attempt]

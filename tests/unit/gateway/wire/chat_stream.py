@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gateway.types import Usage
+from gateway.price import Usage
 from gateway.wire.openai_stream import OpenAIStream
 
 USAGE = {

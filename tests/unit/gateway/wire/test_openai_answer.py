@@ -6,7 +6,8 @@ import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from gateway.types import Operation, Usage
+from gateway.price import Usage
+from gateway.types import Operation
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 from gateway.wire.openai_stream import OpenAIStream
 from gateway.wire.openai_whole import OpenAIWhole

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.errors import InvalidRequest, UpstreamFailed, UpstreamInvalid
-from gateway.types import Arrival, ChatRequest, Operation, Usage
+from gateway.price import Usage
+from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.wire.openai_embeddings import MAX_INPUTS, embeddings_answer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import UpstreamInvalid, UpstreamTruncated
-from gateway.types import Usage
+from gateway.price import Usage
 from tests.unit.gateway.wire.chat_stream import (
     COUNTS,
     DONE,

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from gateway.types import Usage
+from gateway.price import Usage
 from gateway.wire.openai_usage import MAX_TOKENS, read_usage, usage_object
 
 

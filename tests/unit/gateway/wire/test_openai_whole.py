@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import UpstreamFailed, UpstreamInvalid
-from gateway.types import Usage
+from gateway.price import Usage
 from gateway.wire.openai_whole import OpenAIWhole
 
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from gateway.errors import Overloaded
 from gateway.forecast import Forecast
-from gateway.types import Context, Usage
+from gateway.price import Usage
+from gateway.types import Context
 from gateway.worth import Deadline, Precedence
 from policies.admit.fair_queue import FairQueue
 

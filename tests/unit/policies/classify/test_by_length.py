@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.conversation import Message, Part
-from gateway.types import Operation, Status, Usage
+from gateway.price import Usage
+from gateway.types import Operation, Status
 from policies.classify.by_length import ByLength
 
 Make = Callable[..., Any]

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from gateway.conversation import FunctionCall, Message, Part, ToolCall
 from gateway.forecast import Forecast
+from gateway.price import Usage
 from gateway.stores.memory import MemoryShared
-from gateway.types import Operation, Status, Usage
+from gateway.types import Operation, Status
 from policies.classify.learned_length import LearnedLength, _key
 
 Make = Callable[..., Any]

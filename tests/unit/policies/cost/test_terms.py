@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.types import Price, Usage
+from gateway.price import Price, Usage
 from policies.cost.decoding import Decoding
 from policies.cost.money import Money
 from policies.cost.prefill import Prefill
