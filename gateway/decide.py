@@ -4,7 +4,7 @@ from itertools import repeat
 
 from gateway.errors import HeadraceError, NoCandidate
 from gateway.rules.route import Route
-from gateway.types import Bill, Candidate, Context, Decision, Exclusion
+from gateway.types import Bill, Candidate, Context, Decision, Exclusion, Objection
 
 _UNKNOWN_WAIT_S = 5.0
 """When to come back where no backend says when it is well again."""
@@ -22,7 +22,8 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
         for name, policy in filters:
             reason = policy.exclude(ctx, candidate)
             if reason is not None:
-                excluded.append(Exclusion(candidate=candidate, filter=name, reason=reason))
+                param = reason.param if isinstance(reason, Objection) else None
+                excluded.append(Exclusion(candidate=candidate, filter=name, reason=str(reason), param=param))
                 break
         else:
             eligible.append(candidate)
@@ -41,7 +42,7 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     waiting = [out for out in decision.excluded if refusals[out.filter] is None]
     if blaming and not waiting:
         kind, exclusion = blaming[0]
-        return kind(f"{exclusion.candidate.model} {exclusion.reason}")
+        return kind(f"{exclusion.candidate.model} {exclusion.reason}", param=exclusion.param)
     reasons = "; ".join(f"{out.candidate.backend}: {out.reason}" for out in decision.excluded)
     waits_s = [out.candidate.retry_in_s for out in waiting if out.candidate.retry_in_s is not None]
     return NoCandidate(

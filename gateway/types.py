@@ -9,7 +9,7 @@ tenth of a dataclass' time; none is part of a circle, so the collector skips the
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
 
@@ -161,12 +161,27 @@ class Bill(Struct, frozen=True, kw_only=True, gc=False):
     total_usd: float
 
 
+class Objection(str):
+    """A filter's reason that blames one field of the request: ``param``, which the client is told."""
+
+    __slots__ = ("param",)
+
+    param: str | None
+
+    def __new__(cls, reason: str, *, param: str | None) -> Self:
+        """The reason in words, and the field at fault."""
+        objection = super().__new__(cls, reason)
+        objection.param = param
+        return objection
+
+
 class Exclusion(Struct, frozen=True, kw_only=True, gc=False):
-    """Why a candidate is out: the filter's name and its reason in words."""
+    """Why a candidate is out: the filter's name, its reason in words, and the request's field where one is at fault."""
 
     candidate: Candidate
     filter: str
     reason: str
+    param: str | None = None
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from gateway.errors import ClientError, Unsupported
-from gateway.types import Candidate, Context
+from gateway.types import Candidate, Context, Objection
 
 # What every backend is given in its own way, and what is for the provider's books: no answer depends on whether these
 # fields are carried.
@@ -87,7 +87,7 @@ class Capable:
             lost = request.raw.keys() - candidate.carries - _NEVER_MATTERS
             lost = {field for field in lost if field not in self.may_drop and not _neutral(field, request.raw[field])}
             if lost:
-                return f"cannot carry {_quoted(lost)}"
+                return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
         if candidate.capabilities is not None:
             missing = request.needs - candidate.capabilities
             if missing:

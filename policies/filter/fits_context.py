@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gateway.errors import ClientError, ContextLengthExceeded
-from gateway.types import Candidate, Context
+from gateway.types import Candidate, Context, Objection, Operation
+
+_LONG_FIELD = {Operation.CHAT: "messages", Operation.COMPLETION: "prompt", Operation.EMBEDDING: "input"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,8 @@ class FitsContext:
         prompt_tokens = ctx.forecast.prompt_tokens // _prompts(ctx)
         if math.floor(prompt_tokens * (1 - self.margin)) + answer_tokens <= candidate.context_tokens:
             return None
-        return f"needs about {prompt_tokens + answer_tokens} tokens of {candidate.context_tokens}"
+        too_long = f"needs about {prompt_tokens + answer_tokens} tokens of {candidate.context_tokens}"
+        return Objection(too_long, param=_LONG_FIELD.get(ctx.request.arrival.operation))
 
 
 def _prompts(ctx: Context) -> int:

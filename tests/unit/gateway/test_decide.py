@@ -9,7 +9,7 @@ from gateway.decide import decide, refusal
 from gateway.errors import ContextLengthExceeded, NoCandidate, Unsupported
 from gateway.rules.route import Route
 from gateway.rules.world import World
-from gateway.types import Candidate, Context, Operation
+from gateway.types import Candidate, ChatRequest, Context, Operation
 
 POLICY = """
     backends: {a: {use: fake}}
@@ -124,3 +124,18 @@ def test_where_no_backend_says_when_there_is_a_time_all_the_same(
     """A client that is told to come back is told when."""
     assert 5.0 == refusal(route, decide(route, make_context(), (make_kind("starting"),))).retry_after_s
     assert "no target" in refusal(route, decide(route, make_context(), ())).message
+
+
+def test_a_refusal_names_the_field_at_fault(
+    route: Route,
+    make_kind: Callable[..., Candidate],
+    make_context: Callable[..., Context],
+    make_request: Callable[..., ChatRequest],
+) -> None:
+    """What is too long, and what nobody carries, is named as clients read it: in ``param``."""
+    ctx = make_context(make_request("hello", raw={"messages": b"[]", "seed": b"1"}))
+    too_long = refusal(route, decide(route, ctx, (make_kind("short"),)))
+    unknown = refusal(route, decide(route, ctx, (make_kind("well", carries=frozenset({"messages"})),)))
+    assert [(ContextLengthExceeded, "messages"), (Unsupported, "seed")] == [
+        (type(error), error.param) for error in (too_long, unknown)
+    ]
