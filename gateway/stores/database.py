@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
-from gateway.stores.rows import SCHEMA, SCHEMA_VERSION, UPGRADES
+from gateway.stores.migrations import SCHEMA_VERSION, statements_from
 
 BUSY_S = 5.0
 
@@ -41,19 +41,14 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")  # two processes may find the same new file
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version == 0:
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    elif version < SCHEMA_VERSION:
-        for older in range(version, SCHEMA_VERSION):
-            for statement in UPGRADES[older]:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    elif version != SCHEMA_VERSION:
+    if version > SCHEMA_VERSION:
         raise ConfigurationError(
             f"the ledger has version {version}, this is version {SCHEMA_VERSION}",
             file=str(path),
             hint="a newer headrace wrote it: run that one, or choose another file",
         )
+    if version < SCHEMA_VERSION:
+        for statement in statements_from(version):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")

@@ -10,75 +10,69 @@ from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
 from gateway.types import Attempt, LedgerEntry
 
-SCHEMA_VERSION = 2
 PICO_USD_PER_USD = 10**12
 MAX_LABEL_CHARACTERS = 256
 MAX_USER_CHARACTERS = 128
 
 _INT64_MAX = 2**63 - 1
 
-# `seq` and not `id` is the key: ids come in with requests, and a repeated one must not cost us a row.
-SCHEMA = """
-CREATE TABLE requests (
-    seq INTEGER PRIMARY KEY,
-    id TEXT NOT NULL,
-    received_unix_s REAL NOT NULL,
-    tenant TEXT NOT NULL,
-    operation TEXT NOT NULL,
-    model TEXT,
-    route TEXT NOT NULL,
-    status TEXT NOT NULL,
-    http_status INTEGER NOT NULL,
-    finish_reason TEXT NOT NULL,
-    error TEXT NOT NULL,
-    stream INTEGER,
-    forecast_prompt_tokens INTEGER,
-    forecast_output_tokens_p50 INTEGER,
-    forecast_output_tokens_p90 INTEGER,
-    prompt_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL,
-    output_tokens INTEGER NOT NULL,
-    ttft_s REAL,
-    duration_s REAL NOT NULL,
-    cost_pico_usd INTEGER,
-    attempts INTEGER NOT NULL,
-    trace_id TEXT NOT NULL,
-    unverified_user TEXT NOT NULL,
-    decision BLOB,
-    blocks BLOB
-) STRICT;
-CREATE INDEX requests_by_id ON requests (id);
-CREATE INDEX requests_by_time ON requests (received_unix_s);
-CREATE TABLE attempts (
-    request_seq INTEGER NOT NULL REFERENCES requests (seq),
-    n INTEGER NOT NULL,
-    backend TEXT NOT NULL,
-    model TEXT NOT NULL,
-    status TEXT NOT NULL,
-    error TEXT NOT NULL,
-    upstream_status INTEGER,
-    started_s REAL NOT NULL,
-    first_token_s REAL,
-    ended_s REAL NOT NULL,
-    prompt_tokens INTEGER,
-    cached_tokens INTEGER,
-    output_tokens INTEGER,
-    reasoning_tokens INTEGER,
-    estimated INTEGER,
-    cost_pico_usd INTEGER,
-    PRIMARY KEY (request_seq, n)
-) STRICT, WITHOUT ROWID;
-"""
+REQUEST_COLUMNS = (
+    "id",
+    "received_unix_s",
+    "tenant",
+    "operation",
+    "model",
+    "route",
+    "status",
+    "http_status",
+    "finish_reason",
+    "error",
+    "stream",
+    "forecast_prompt_tokens",
+    "forecast_output_tokens_p50",
+    "forecast_output_tokens_p90",
+    "prompt_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "ttft_s",
+    "duration_s",
+    "cost_pico_usd",
+    "attempts",
+    "trace_id",
+    "unverified_user",
+    "decision",
+    "blocks",
+)
+"""The columns of ``requests`` in the order of ``Rows.request_row``; ``seq`` comes before them."""
 
-UPGRADES = {
-    1: ("ALTER TABLE requests ADD COLUMN decision BLOB", "ALTER TABLE requests ADD COLUMN blocks BLOB"),
-}
-"""What makes the tables of a version those of the next one."""
+ATTEMPT_COLUMNS = (
+    "n",
+    "backend",
+    "model",
+    "status",
+    "error",
+    "upstream_status",
+    "started_s",
+    "first_token_s",
+    "ended_s",
+    "prompt_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "estimated",
+    "cost_pico_usd",
+)
+"""The columns of ``attempts`` in the order of ``Rows.attempts``; ``request_seq`` comes before them."""
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  # constants of this page
+
 
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM requests"
 NEWEST_UNIX_S = "SELECT max(received_unix_s) FROM requests"
-INSERT_REQUEST = f"INSERT INTO requests VALUES (?{', ?' * 25})"  # noqa: S608  # only question marks go in
-INSERT_ATTEMPT = f"INSERT INTO attempts VALUES (?{', ?' * 15})"  # noqa: S608  # likewise
+INSERT_REQUEST = _insert("requests", ("seq", *REQUEST_COLUMNS))
+INSERT_ATTEMPT = _insert("attempts", ("request_seq", *ATTEMPT_COLUMNS))
 
 BLOCK_ROWS = 50
 

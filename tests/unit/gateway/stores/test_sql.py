@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gateway.errors import ConfigurationError
 from gateway.price import Usage
 from gateway.stores.database import open_database
-from gateway.stores.rows import SCHEMA_VERSION
+from gateway.stores.migrations import SCHEMA_VERSION
 from gateway.stores.sql import SqlLedger
 from gateway.stores.sql_writer import BATCH_REQUESTS
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
