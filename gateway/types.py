@@ -16,6 +16,7 @@ from msgspec import Struct
 from gateway.conversation import Message, Prompt, Sampling
 from gateway.forecast import Forecast
 from gateway.price import Price, Usage
+from gateway.task import Task
 from gateway.worth import Deadline, Precedence, Worth
 
 
@@ -62,6 +63,7 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
 
     ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
     client calls its conversation: a hint, no identity. It wants its whole answer ``deadline_s`` after ``received_s``.
+    ``task`` is what it says the request is part of; ``None`` where it does not say.
     """
 
     id: str
@@ -73,6 +75,7 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     session: str = ""
     deadline_s: float | None = None
     precedence: Precedence = Precedence()
+    task: Task | None = None
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
