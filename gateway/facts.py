@@ -57,7 +57,8 @@ class BackendFacts:
     learns them from traffic otherwise. ``keeps_prefixes`` tells whether it reuses what it has read of earlier prompts,
     ``prompt_cache`` by which rules, where it has any of its own. ``in_flight`` is what it has under way, whoever sent
     it, where it tells: of an engine that several processes share each sees only its own requests. ``unlisted`` is what
-    holds for a model that ``models`` does not have.
+    holds for a model that ``models`` does not have. Of its ``operations``, ``translates`` are those that reach it in
+    the shape of OpenAI's chat: it does not speak the client's format.
     """
 
     models: Mapping[str, ModelFacts]
@@ -71,6 +72,7 @@ class BackendFacts:
     prompt_cache: PromptCache | None = None
     in_flight: int | None = None
     unlisted: ModelFacts = field(default_factory=ModelFacts)
+    translates: frozenset[Operation] = frozenset()
 
 
 class Needs(Struct, frozen=True, kw_only=True):

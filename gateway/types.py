@@ -6,7 +6,7 @@ Every value is frozen and keyword-only, built from the ones before it and never 
 tenth of a dataclass' time; none is part of a circle, so the collector skips them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Self
@@ -78,6 +78,18 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     task: Task | None = None
 
 
+class Translation(Struct, frozen=True, kw_only=True, gc=False):
+    """A body of another format in the shape of OpenAI's chat, for backends that do not speak the client's.
+
+    ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
+    what has no place there. ``origins`` names the client's own field for those that are called differently.
+    """
+
+    fields: Mapping[str, Any]
+    lost: tuple[str, ...] = ()
+    origins: Mapping[str, str] = {}
+
+
 class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     """A request in the hub format, and the client's own bytes beside it.
 
@@ -85,7 +97,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     client's format they go on, only ``model`` and stream options are replaced, and fields that we do not know survive.
     ``prompt`` is set for completions, ``messages`` for chat. ``needs`` are capabilities that an answer requires
     (``tools``, ``vision``, ``logprobs``...). ``prompt_bytes`` is the UTF-8 length of all text in the prompt.
-    ``unverified_user`` is what the client says about its end user: a label, never an identity.
+    ``unverified_user`` is what the client says about its end user: a label, never an identity. ``translation`` makes
+    the body's ``Translation``, once and when it is first wanted; ``None`` where the client speaks the hub's own format.
     """
 
     arrival: Arrival
@@ -101,6 +114,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     prompt_bytes: int = 0
     unverified_user: str = ""
     raw: Mapping[str, Any] = {}
+    translation: Callable[[], Translation] | None = None
 
 
 # ---- what we expect -------------------------------------------------------------------------------------------------
@@ -118,8 +132,9 @@ class Context(Struct, frozen=True, kw_only=True, gc=False):
 class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     """A snapshot of one backend serving one model, taken for one request.
 
-    ``model`` is the name that the backend knows. ``capabilities`` and ``carries`` (the request fields it understands)
-    are ``None`` where nobody declared any: it is then taken to be able. ``waiting`` requests, with
+    ``model`` is the name that the backend knows. Of its ``operations``, ``translates`` are those that reach it in the
+    shape of OpenAI's chat. ``capabilities`` and ``carries`` (the request fields it understands) are ``None`` where
+    nobody declared any: it is then taken to be able. ``waiting`` requests, with
     ``queued_prefill_tokens`` to read, have no first answer token yet. ``warm_tokens`` is how much of this prompt its
     cache is expected to hold, ``warm_elsewhere_tokens`` what the warmest of the other candidates does.
     ``prefill_tokens_per_s`` is how fast it would read the rest, ``seconds_per_token`` how fast it would write, beside
@@ -151,6 +166,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     first_token_p90_s: float = 0.0
     down: str | None = None
     retry_in_s: float | None = None
+    translates: frozenset[Operation] = frozenset()
 
 
 # ---- what we decide -------------------------------------------------------------------------------------------------

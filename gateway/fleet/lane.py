@@ -110,6 +110,7 @@ def _idle(backend: str, model: str, facts: BackendFacts) -> Candidate:
         backend=backend,
         model=model,
         operations=facts.operations,
+        translates=facts.translates,
         capabilities=known.capabilities,
         carries=known.carries,
         context_tokens=known.context_tokens,
