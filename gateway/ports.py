@@ -14,7 +14,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 from gateway.errors import ClientError
 from gateway.facts import BackendFacts
 from gateway.forecast import Forecast
-from gateway.task import Verdict
 from gateway.types import (
     Bill,
     Call,
@@ -93,15 +92,6 @@ class Observer(Protocol):
 
     def observe(self, entry: LedgerEntry) -> None:
         """Takes one finished request into account. Called once each, on the event loop: quick, no I/O, no raise."""
-        ...
-
-
-@runtime_checkable
-class VerdictObserver(Protocol):
-    """Anything that learns from whether tasks succeeded: a cost term, a judge's tally."""
-
-    def judged(self, verdict: Verdict) -> None:
-        """Takes one verdict into account: the first of a task or a revised one. On the event loop, as ``observe``."""
         ...
 
 

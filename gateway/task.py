@@ -4,6 +4,7 @@ Everything here is inside one tenant: the same id of another tenant is another t
 """
 
 from decimal import Decimal
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -69,3 +70,12 @@ class Verdict(Struct, frozen=True, kw_only=True, gc=False):
     revises: bool = False
     earlier: bool | None = None
     requests: tuple[JudgedRequest, ...] = ()
+
+
+@runtime_checkable
+class VerdictObserver(Protocol):
+    """Anything that learns from whether tasks succeeded: a policy, beside or without ``observe``."""
+
+    def judged(self, verdict: Verdict) -> None:
+        """Takes one verdict into account, the first or a revised one. On the event loop: quick, no I/O, no raise."""
+        ...
