@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
 from gateway.errors import ConfigurationError
 from gateway.stores.migrations import SCHEMA_VERSION, statements_from
@@ -33,6 +34,27 @@ def open_database(path: Path) -> sqlite3.Connection:
     except ConfigurationError:
         connection.close()
         raise
+    return connection
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, to the file of a running gateway too.
+
+    Raises:
+        ConfigurationError: there is none, it cannot be read, or it is of another version.
+    """
+    if not path.is_file():
+        raise ConfigurationError("there is no ledger", file=str(path))
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"the ledger cannot be read: {error}", file=str(path)) from error
+    if version != SCHEMA_VERSION:
+        connection.close()
+        hint = "`headrace serve` brings an older one up to date"
+        fault = f"the ledger has version {version}, this is version {SCHEMA_VERSION}"
+        raise ConfigurationError(fault, file=str(path), hint=hint)
     return connection
 
 

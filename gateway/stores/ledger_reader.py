@@ -1,16 +1,14 @@
 """Reads a ledger's file, of a running gateway too; changes nothing in it."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from gateway.errors import ConfigurationError
+from gateway.stores.database import open_for_reading
 from gateway.stores.decision_facts import DecisionFacts, read_facts
-from gateway.stores.migrations import SCHEMA_VERSION
 from gateway.stores.prompt_blocks import read_ids
 from gateway.stores.rows import PICO_USD_PER_USD
 
@@ -50,7 +48,7 @@ def kept_decision(path: Path, request_id: str) -> KeptDecision:
     Raises:
         ConfigurationError: the ledger cannot be read, or has no decision for the request.
     """
-    with closing(_opened(path)) as connection:
+    with closing(open_for_reading(path)) as connection:
         found = connection.execute(_DECISION, (request_id,)).fetchone()
     if found is None:
         raise ConfigurationError(f"there is no request `{request_id}`", file=str(path))
@@ -72,7 +70,7 @@ def served_requests(path: Path, *, since_unix_s: float | None = None) -> Iterato
     Raises:
         ConfigurationError: the ledger cannot be read.
     """
-    with closing(_opened(path)) as connection:
+    with closing(open_for_reading(path)) as connection:
         for row in connection.execute(_SERVED, (since_unix_s,)):
             received_unix_s, tenant, model, route, prompt_tokens, output_tokens, ttft_s, pico_usd, blocks = row
             yield ServedRequest(
@@ -86,19 +84,3 @@ def served_requests(path: Path, *, since_unix_s: float | None = None) -> Iterato
                 cost_usd=pico_usd / PICO_USD_PER_USD if pico_usd is not None else None,
                 blocks=read_ids(blocks),
             )
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    if not path.is_file():
-        raise ConfigurationError("there is no ledger", file=str(path))
-    try:
-        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.Error as error:
-        raise ConfigurationError(f"the ledger cannot be read: {error}", file=str(path)) from error
-    if version != SCHEMA_VERSION:
-        connection.close()
-        hint = "`headrace serve` brings an older one up to date"
-        fault = f"the ledger has version {version}, this is version {SCHEMA_VERSION}"
-        raise ConfigurationError(fault, file=str(path), hint=hint)
-    return connection
