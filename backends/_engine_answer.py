@@ -10,12 +10,24 @@ from embedded_engine.client import EngineDied, FrameTooLarge, Generation, Protoc
 from embedded_engine.likelihoods import TokenLogprob
 from embedded_engine.messages import Accepted, Done, Echo, Text
 from embedded_engine.turns import CallPiece
-from gateway.errors import UpstreamError, UpstreamFailed, UpstreamRateLimited, UpstreamRefused, UpstreamTimeout
+from gateway.errors import (
+    UpstreamContextExceeded,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRateLimited,
+    UpstreamRefused,
+    UpstreamTimeout,
+)
 from gateway.ports import Sink
 from gateway.types import Call, Operation
 from gateway.wire.openai_answer import Answered, Called, StreamWriter, whole_answer
 
-_REFUSALS = frozenset({"invalid_request", "invalid_messages", "no_chat_template", "context_length_exceeded"})
+_REFUSALS: Mapping[str, type[UpstreamRefused]] = {
+    "invalid_request": UpstreamRefused,
+    "invalid_messages": UpstreamRefused,
+    "no_chat_template": UpstreamRefused,
+    "context_length_exceeded": UpstreamContextExceeded,
+}
 _QUEUE_FULL_RETRY_S = 1.0
 _NOTHING: Mapping[str, Any] = {}
 
@@ -88,7 +100,7 @@ def translated(error: RequestFailed | EngineDied | ProtocolError) -> UpstreamErr
 
 def _from_failed(error: RequestFailed) -> UpstreamError:
     if error.code in _REFUSALS:
-        return UpstreamRefused(str(error), http_status=400, upstream_code=error.code, param=error.param)
+        return _REFUSALS[error.code](str(error), http_status=400, upstream_code=error.code, param=error.param)
     if error.code == "queue_full":
         return UpstreamRateLimited(str(error), upstream_code=error.code, retry_after_s=_QUEUE_FULL_RETRY_S)
     if error.code == "deadline_exceeded":

@@ -1,4 +1,4 @@
-"""What an upstream refuses, mapped once: by the status of its answer.
+"""What an upstream refuses, mapped once: by the status of its answer, and by code and type where those say more.
 
 Words for people never name a host, a URL or a key: of an upstream's own error its message is told, redacted and
 bounded.
@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from gateway.errors import (
+    UpstreamContextExceeded,
     UpstreamError,
     UpstreamFailed,
     UpstreamInvalid,
+    UpstreamOutOfFunds,
     UpstreamRateLimited,
     UpstreamRefused,
     UpstreamTimeout,
@@ -23,6 +25,7 @@ from gateway.errors import (
 from gateway.ports import UpstreamAnswer
 from gateway.wire.openai_errors import read_error
 from gateway.wire.redaction import redact
+from gateway.wire.upstream_codes import class_of_words
 
 
 class UpstreamNotFound(UpstreamFailed):
@@ -76,9 +79,11 @@ async def refusal_body(answer: UpstreamAnswer) -> bytes:
     return bytes(body[:REFUSAL_BYTES])
 
 
+_CLIENT_ERRORS = range(HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
+
 _BY_STATUS: Mapping[int, type[UpstreamError]] = {
     HTTPStatus.UNAUTHORIZED: UpstreamUnauthorised,
-    HTTPStatus.PAYMENT_REQUIRED: UpstreamUnauthorised,
+    HTTPStatus.PAYMENT_REQUIRED: UpstreamOutOfFunds,
     HTTPStatus.FORBIDDEN: UpstreamUnauthorised,
     HTTPStatus.NOT_FOUND: UpstreamNotFound,
     HTTPStatus.METHOD_NOT_ALLOWED: UpstreamNotFound,
@@ -89,28 +94,18 @@ _BY_STATUS: Mapping[int, type[UpstreamError]] = {
     HTTPStatus.GATEWAY_TIMEOUT: UpstreamTimeout,
 }
 
-_OUT_OF_FUNDS = frozenset(
-    {
-        "insufficient_quota",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "billing_hard_limit_reached",
-    }
-)
-"""Types and codes of a 429 that no waiting cures: https://platform.openai.com/docs/guides/error-codes."""
-
 
 def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
     """The error of our tree for an answer that is no success.
 
     ==================  =====================================================================================
-    401, 402, 403       ``UpstreamUnauthorised``; the upstream's words are dropped, since they may quote our key
+    401, 403            ``UpstreamUnauthorised``; the upstream's words are dropped, since they may quote our key
+    402                 ``UpstreamOutOfFunds``, and every other 4xx with the code or type of an account that is used up
     404, 405, 410       ``UpstreamNotFound``
     408, 504            ``UpstreamTimeout``
-    429                 ``UpstreamRateLimited``; ``UpstreamUnauthorised`` where the account is out of funds
-    every other 4xx     ``UpstreamRefused`` with the same status: the backend blames the request
+    429                 ``UpstreamRateLimited``
+    every other 4xx     ``UpstreamRefused`` with the same status: the backend blames the request;
+                        ``UpstreamContextExceeded`` where its code or type says that the prompt is too long
     5xx, 529 too        ``UpstreamFailed``
     1xx, 3xx, the rest  ``UpstreamInvalid``
     ==================  =====================================================================================
@@ -119,15 +114,15 @@ def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
     for secret in secrets:  # before the message is cut to length, or half a key could be left at its end
         body = body.replace(secret.encode(), b"")
     message, kind, code, param = (None if words is None else redact(words, secrets) for words in read_error(body))
-    cls = _class_of(status, {kind, code})
+    cls = _class_of(status, (kind, code))
     words = f"the upstream answered {status}"
-    if cls is UpstreamUnauthorised:
+    if issubclass(cls, UpstreamUnauthorised):
         words = f"the upstream refused our account ({status})"
     elif cls is UpstreamInvalid:
         words = f"the upstream answered {status}, which is no answer; redirects are not followed"
     elif message:
-        words = message if cls is UpstreamRefused else f"{words}: {message}"
-    blames_request = cls is UpstreamRefused
+        words = message if issubclass(cls, UpstreamRefused) else f"{words}: {message}"
+    blames_request = issubclass(cls, UpstreamRefused)
     return cls(
         words,
         http_status=status if blames_request else None,
@@ -148,11 +143,12 @@ def hide_secrets(error: UpstreamError, secrets: Collection[str]) -> None:
     error.param = error.param and redact(error.param, secrets)
 
 
-def _class_of(status: int, words: set[str | None]) -> type[UpstreamError]:
-    if status == HTTPStatus.TOO_MANY_REQUESTS and words & _OUT_OF_FUNDS:
-        return UpstreamUnauthorised
+def _class_of(status: int, words: tuple[str | None, ...]) -> type[UpstreamError]:
+    said = class_of_words(words) if status in _CLIENT_ERRORS else None
+    if said is UpstreamOutOfFunds:
+        return said
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return UpstreamRefused
+    if status in _CLIENT_ERRORS:
+        return UpstreamContextExceeded if said is UpstreamContextExceeded else UpstreamRefused
     return UpstreamFailed if HTTPStatus.INTERNAL_SERVER_ERROR <= status < 600 else UpstreamInvalid  # noqa: PLR2004  # HTTP's own end

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.errors import HeadraceError, UpstreamFailed
+from gateway.errors import HeadraceError, UpstreamError
 from gateway.price import Usage
 from gateway.types import Arrival, ChatRequest, Operation
 
@@ -57,7 +57,7 @@ class WholeView(Protocol):
 
         Raises:
             UpstreamInvalid: it is empty, not JSON, or has no choices.
-            UpstreamFailed: it is an error in the clothes of a success.
+            UpstreamError: it is an error in the clothes of a success.
         """
         ...
 
@@ -76,7 +76,7 @@ class StreamView(Protocol):
     output_bytes: int
     visible: bool
     done: bool
-    error: UpstreamFailed | None
+    error: UpstreamError | None
 
     def feed(self, data: bytes) -> bytes:
         """Takes bytes as the upstream cut them, and returns whole events for the client, possibly none.

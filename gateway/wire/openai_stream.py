@@ -11,16 +11,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.errors import UpstreamFailed, UpstreamInvalid, UpstreamTruncated
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.wire.json_body import edit
 from gateway.wire.openai_answer import DONE
-from gateway.wire.openai_errors import read_error
 from gateway.wire.openai_output import Output, is_nothing, shown_bytes
 from gateway.wire.openai_usage import read_usage
-from gateway.wire.redaction import redact
 from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.tool_calls import ToolCallRepair
+from gateway.wire.upstream_codes import error_inside
 
 Uncounted = Callable[[str, str, int, int], bytes]
 
@@ -93,7 +92,7 @@ class OpenAIStream:
         self.output_bytes = 0
         self.visible = False
         self.done = False
-        self.error: UpstreamFailed | None = None
+        self.error: UpstreamError | None = None
         self._choices = choices
         self._include_usage = include_usage
         self._max_event_bytes = max_event_bytes
@@ -259,9 +258,7 @@ class OpenAIStream:
         return self._uncounted(self._id, self.model, self._created_unix_s, self.output_bytes)
 
     def _fail(self, data: bytes) -> bytes:
-        message, kind, code, param = read_error(data)
-        words = redact(message) or "the upstream reported an error inside its stream"
-        self.error = UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
+        self.error = error_inside(data, "the upstream reported an error inside its stream")
         return b""
 
 

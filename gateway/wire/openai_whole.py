@@ -5,12 +5,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec import Raw
 
-from gateway.errors import UpstreamFailed, UpstreamInvalid
+from gateway.errors import UpstreamInvalid
 from gateway.price import Usage
-from gateway.wire.openai_errors import read_error
 from gateway.wire.openai_output import Output, shown_bytes
 from gateway.wire.openai_usage import read_usage
-from gateway.wire.redaction import redact
+from gateway.wire.upstream_codes import error_inside
 
 
 class _Choice(msgspec.Struct):
@@ -70,7 +69,7 @@ def opened(body: bytes, decoder: msgspec.json.Decoder[A]) -> A:
 
     Raises:
         UpstreamInvalid: the body is empty or no answer.
-        UpstreamFailed: it is an error.
+        UpstreamError: it is an error; ``UpstreamFailed`` unless its code says more.
     """
     if not body.strip():
         raise UpstreamInvalid("the upstream sent an empty answer")
@@ -79,7 +78,5 @@ def opened(body: bytes, decoder: msgspec.json.Decoder[A]) -> A:
     except (msgspec.DecodeError, RecursionError) as error:
         raise UpstreamInvalid("the upstream sent a body that is no answer") from error
     if answer.error or answer.object == "error":
-        message, kind, code, param = read_error(body)
-        words = redact(message) or "the upstream reported an error in place of an answer"
-        raise UpstreamFailed(words, upstream_type=kind, upstream_code=code, param=param)
+        raise error_inside(body, "the upstream reported an error in place of an answer")
     return answer

@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from gateway import errors
+from gateway import errors, fault
 from gateway.errors import HeadraceError
 
 # `│   ├── InvalidRequest        400  a field is wrong`: four characters a level, a name, and perhaps a status.
@@ -28,10 +28,11 @@ def _drawn() -> Tree:
 
 
 def _real() -> dict[str, type[HeadraceError]]:
+    ours = {errors.__name__, fault.__name__}
     return {
         name: value
         for name, value in vars(errors).items()
-        if inspect.isclass(value) and issubclass(value, HeadraceError) and value.__module__ == errors.__name__
+        if inspect.isclass(value) and issubclass(value, HeadraceError) and value.__module__ in ours
     }
 
 

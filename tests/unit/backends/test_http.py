@@ -9,9 +9,11 @@ from backends import _http
 from backends._http import REFUSAL_BYTES, Refusal, UpstreamNotFound, from_refusal, refusal_body
 from gateway.errors import (
     ConnectionsBusy,
+    UpstreamContextExceeded,
     UpstreamError,
     UpstreamFailed,
     UpstreamInvalid,
+    UpstreamOutOfFunds,
     UpstreamRateLimited,
     UpstreamRefused,
     UpstreamTimeout,
@@ -36,7 +38,7 @@ def test_our_own_connection_limit_is_not_held_against_the_backend() -> None:
     [
         (400, UpstreamRefused),
         (401, UpstreamUnauthorised),
-        (402, UpstreamUnauthorised),
+        (402, UpstreamOutOfFunds),
         (403, UpstreamUnauthorised),
         (404, UpstreamNotFound),
         (405, UpstreamNotFound),
@@ -71,10 +73,32 @@ def test_a_request_that_is_blamed_keeps_its_status_and_harms_nobody(status: int)
     assert (False, False) == (error.retryable, error.blames_backend)
 
 
-def test_context_overflow_keeps_its_code() -> None:
-    """Clients look for this code to shorten their prompt."""
-    error = _refusal(400, {"error": {"message": "8200 of 8192", "code": "context_length_exceeded"}})
-    assert "context_length_exceeded" == error.upstream_code
+@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize("words", [{"code": "context_length_exceeded"}, {"type": "exceed_context_size_error"}])
+def test_context_overflow_may_fit_elsewhere_and_harms_nobody(status: int, words: dict[str, str]) -> None:
+    """Clients look for this status and code to shorten their prompt; a larger window may take it as it is."""
+    error = _refusal(status, {"error": {"message": "8200 of 8192", **words}})
+    assert (UpstreamContextExceeded, status, "8200 of 8192") == (type(error), error.http_status, error.message)
+    assert (True, False) == (error.retryable, error.blames_backend)
+    assert next(iter(words.values())) in {error.upstream_code, error.upstream_type}
+
+
+def test_a_context_overflow_is_known_by_its_code_alone() -> None:
+    """The same words without the code are a refusal like any other: text for people is not read."""
+    words = "This model's maximum context length is 8192 tokens"
+    assert UpstreamRefused is type(_refusal(400, {"error": {"message": words, "type": "BadRequestError"}}))
+
+
+_NOT_THE_REQUESTS_FAULT = {401, 402, 403, 407, 408, 429}
+"""Our key, our account, our proxy, a time that ran out over there, and a rate limit of ours."""
+
+
+@pytest.mark.parametrize("status", [status for status in range(400, 500) if status not in _NOT_THE_REQUESTS_FAULT])
+@pytest.mark.parametrize("code", [None, "context_length_exceeded", "invalid_request_error", "rate_limit_exceeded"])
+def test_no_error_of_the_clients_is_ever_blamed_on_a_backend(status: int, code: str | None) -> None:
+    """Whatever the request has done wrong, the backend's health does not suffer and it does not rest."""
+    error = _refusal(status, {"error": {"message": "no", "code": code}})
+    assert (False, 0.0) == (error.blames_backend, error.rest_s)
 
 
 def test_a_missing_model_is_tried_elsewhere_and_harms_nobody() -> None:
@@ -89,11 +113,22 @@ def test_a_missing_model_is_tried_elsewhere_and_harms_nobody() -> None:
         {"type": "insufficient_quota", "code": "insufficient_quota"},
         {"type": "insufficient_quota", "code": "project_spend_limit_exceeded"},
         {"type": None, "code": "credit_balance_exhausted"},
+        {"type": None, "code": "billing_hard_limit_reached"},
+        {"type": "exceeded_current_quota_error", "code": None},
+        {"type": "billing_error", "code": None},
     ],
 )
-def test_a_hard_quota_is_no_rate_limit(words: dict[str, str | None]) -> None:
-    """A 429 that no waiting cures counts as an account that is refused."""
-    assert UpstreamUnauthorised is type(_refusal(429, {"error": {"message": "quota", **words}}))
+@pytest.mark.parametrize("status", [400, 402, 403, 429])
+def test_a_hard_quota_is_no_rate_limit(status: int, words: dict[str, str | None]) -> None:
+    """What no waiting cures is an account that is used up, by its code or type, and rests for a quarter of an hour."""
+    error = _refusal(status, {"error": {"message": "quota", **words}})
+    assert (UpstreamOutOfFunds, 900.0) == (type(error), error.rest_s)
+
+
+def test_a_rate_limit_whose_words_speak_of_quota_is_still_one() -> None:
+    """Only the machine-readable words decide."""
+    body = {"error": {"message": "You exceeded your current quota", "code": "rate_limit_exceeded"}}
+    assert UpstreamRateLimited is type(_refusal(429, body))
 
 
 def test_a_wait_is_kept() -> None:

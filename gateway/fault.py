@@ -1,0 +1,33 @@
+"""The root of the error tree, which ``gateway.errors`` draws, and the one branch that no client ever meets."""
+
+from typing import ClassVar
+
+from gateway.types import Status
+
+
+class HeadraceError(Exception):
+    """The root. ``message`` is for people, may quote the client's field names, and holds no secret and no prompt."""
+
+    http_status: int = 500
+    status: ClassVar[Status] = Status.BUG
+    type: ClassVar[str] = "server_error"
+    code: str | None = "internal_error"
+    retryable: ClassVar[bool] = False
+    blames_backend: ClassVar[bool] = False
+    rest_s: ClassVar[float] = 0.0
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.message, self.param, self.retry_after_s = message, param, retry_after_s
+
+
+class ConfigurationError(HeadraceError):
+    """The policy file or the environment is wrong, at ``where``; ``hint`` is a way out, ``bare`` the message alone."""
+
+    code = "configuration_error"
+
+    def __init__(self, message: str, *, file: str = "", where: str = "", hint: str = "") -> None:
+        self.bare = message
+        place = ": ".join(part for part in (file, where) if part)
+        super().__init__("".join((f"{place}: " if place else "", message, f" ({hint})" if hint else "")))
+        self.file, self.where, self.hint = file, where, hint
