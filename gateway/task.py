@@ -40,7 +40,7 @@ class JudgedRequest(Struct, frozen=True, kw_only=True, gc=False):
     """One request of a task that was judged. ``backend`` and ``model`` are those of its last attempt.
 
     ``answered`` tells whether its client got a whole answer; ``cost_usd`` is over all attempts, ``None`` where a price
-    is unknown; ``kind`` is ``None`` where it was refused before it was forecast.
+    is unknown; ``kind`` is ``None`` where it was refused before it was forecast; ``received_unix_s`` is when it came.
     """
 
     id: str
@@ -50,6 +50,7 @@ class JudgedRequest(Struct, frozen=True, kw_only=True, gc=False):
     answered: bool
     kind: RequestKind | None = None
     cost_usd: Decimal | None = None
+    received_unix_s: float = 0.0
 
 
 class Verdict(Struct, frozen=True, kw_only=True, gc=False):

@@ -16,6 +16,7 @@ from msgspec import Struct
 from gateway.conversation import Message, Prompt, Sampling
 from gateway.forecast import Forecast
 from gateway.price import Price, Usage
+from gateway.success import Success
 from gateway.task import Task
 from gateway.worth import Deadline, Precedence, Worth
 
@@ -141,6 +142,8 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     what is under way there now. ``wait_s`` is how long before it could begin with this prompt; ``first_token_p50_s``
     and ``first_token_p90_s`` say when the first token would be here, from the arrival. ``held_tokens`` are all prompts
     there. ``failure_rate`` is recent, 0 to 1. ``down`` says why nothing should go there, ``retry_in_s`` for how long.
+    ``success`` is what verdicts say of it, on routes that steer by them. One that ``goes_first`` is tried before all
+    others, whatever it costs: a canary, for the tasks that are its share.
     """
 
     backend: str
@@ -166,6 +169,8 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     first_token_p90_s: float = 0.0
     down: str | None = None
     retry_in_s: float | None = None
+    success: Success | None = None
+    goes_first: bool = False
     translates: frozenset[Operation] = frozenset()
 
 
