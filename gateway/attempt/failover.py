@@ -7,7 +7,7 @@ from gateway.attempt.hedge import Hedger, Race, Side, may_hedge
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench, Trial, Turn
 from gateway.decide import refusal
-from gateway.errors import HeadraceError, Overloaded, UpstreamError
+from gateway.errors import HeadraceError, Overloaded, UpstreamContextExceeded, UpstreamError, UpstreamOutOfFunds
 from gateway.exchange import Exchange
 from gateway.ledger.journal import Journal
 from gateway.limits.gate import dearest_usd, expected, taken
@@ -18,7 +18,11 @@ from gateway.types import Bill, Candidate, Context, Decision, Finish, Outcome, S
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Failover:
-    """Tries a request's candidates in order. ``hedger`` is the route's, ``None`` where nobody is asked twice."""
+    """Tries a request's candidates in order. ``hedger`` is the route's, ``None`` where nobody is asked twice.
+
+    All tries count against the route's one budget of attempts: the next candidate, the same one with another key, and
+    a second one beside a first that is late.
+    """
 
     bench: Bench
     world: World
@@ -29,7 +33,8 @@ class Failover:
     limits: TimeLimits
     hedger: Hedger | None = None
     _deadline_s: float = field(init=False)
-    _left: deque[tuple[int, Bill]] = field(init=False)
+    _left: deque[Bill] = field(init=False)
+    _made: int = field(init=False, default=0)
     _full: HeadraceError | None = field(init=False, default=None)
 
     async def run(self, decision: Decision) -> None:
@@ -39,11 +44,11 @@ class Failover:
             HeadraceError: the last failure, or the reason why there was none to try.
         """
         self._deadline_s = self.limits.now_s() + self.route.patience.total_s
-        self._left = deque(enumerate(decision.order[: self.route.attempts], start=1))
+        self._left = deque(decision.order)
         failure: HeadraceError | None = None
-        while (step := await self._next()) is not None:
+        while (bill := await self._next()) is not None:
             try:
-                finish = await self._attempt(*step)
+                finish = await self._attempt(bill)
             except UpstreamError as error:
                 if self.exchange.started or not error.retryable or self.limits.now_s() >= self._deadline_s:
                     raise
@@ -53,52 +58,56 @@ class Failover:
                 return
         raise failure or self._full or refusal(self.route, decision)
 
-    async def _next(self) -> tuple[int, Bill] | None:
-        """The next candidate whose own limits have room."""
-        while self._left:
-            number, bill = self._left.popleft()
-            self._full = await self._backend_is_full(bill.candidate, number)
+    async def _next(self) -> Bill | None:
+        """The next candidate whose own limits have room, while there are attempts left."""
+        while self._left and self._made < self.route.attempts:
+            bill = self._left.popleft()
+            self._full = await self._backend_is_full(bill.candidate)
             if self._full is None:
-                return number, bill
+                return bill
         return None
 
-    async def _attempt(self, number: int, bill: Bill) -> Finish:
-        if self.hedger is not None and self._left and may_hedge(self.ctx.request):
-            return await self._race(self.hedger, number, bill)
-        trial = self._trial(number, bill, self.exchange)
+    async def _attempt(self, bill: Bill) -> Finish:
+        may_race = self.hedger is not None and self._left and self._made + 1 < self.route.attempts
+        if may_race and self.hedger is not None and may_hedge(self.ctx.request):
+            return await self._race(self.hedger, bill)
+        trial = self._trial(bill, self.exchange)
         try:
             return await trial.run()
         finally:
-            self._record(number, trial)
+            self.journal.attempts.extend(trial.attempts)
+            self._leave(bill, trial)
 
-    async def _race(self, hedger: Hedger, number: int, bill: Bill) -> Finish:
+    async def _race(self, hedger: Hedger, bill: Bill) -> Finish:
         """The attempt, and where it is late, another one beside it."""
         race = Race(self.exchange)
-        trials: list[tuple[int, Trial]] = []
+        trials: list[tuple[Bill, Trial]] = []
 
         async def second() -> tuple[Trial, Side] | None:
-            if not hedger.spend(self.ctx, self._left[0][1].candidate):
+            if not hedger.spend(self.ctx, self._left[0].candidate):
                 return None
-            step = await self._next()
-            return begin(*step) if step is not None else None
+            other = await self._next()
+            return begin(other) if other is not None else None
 
-        def begin(number: int, bill: Bill) -> tuple[Trial, Side]:
+        def begin(bill: Bill) -> tuple[Trial, Side]:
             side = race.side()
-            trial = self._trial(number, bill, side)
-            trials.append((number, trial))
+            trial = self._trial(bill, side)
+            trials.append((bill, trial))
             return trial, side
 
         hedger.earn(bill)
         elapsed_s = self.bench.clock.now_s() - self.ctx.request.arrival.received_s
         wait_s = hedger.wait_s(self.ctx, bill.candidate, elapsed_s=elapsed_s)
         try:
-            return await race.run(begin(number, bill), wait_s=wait_s, second=second)
+            return await race.run(begin(bill), wait_s=wait_s, second=second)
         finally:
             self.journal.attempts.extend(race.attempts)
-            for number_, trial in trials:
-                self._leave(number_, trial)
+            for bill_, trial in trials:
+                self._leave(bill_, trial)
 
-    def _trial(self, number: int, bill: Bill, exchange: Exchange) -> Trial:
+    def _trial(self, bill: Bill, exchange: Exchange) -> Trial:
+        self._made += 1
+        number, more = self._made, min(len(self._left), self.route.attempts - self._made)
         return Trial(
             self.bench,
             self.limits,
@@ -107,28 +116,43 @@ class Failover:
             backend=self.world.backends[bill.candidate.backend],
             exchange=exchange,
             patience=self.route.patience,
-            turn=Turn(number, number + len(self._left), self._deadline_s, self.journal.headers),
+            turn=Turn(number, number + more, self._deadline_s, self.journal.headers),
         )
 
-    async def _backend_is_full(self, candidate: Candidate, number: int) -> HeadraceError | None:
+    async def _backend_is_full(self, candidate: Candidate) -> HeadraceError | None:
         """Reserves the attempt on the backend's own limits; the reason where they refuse."""
         limits, gate = self.world.tenancy.backends.get(candidate.backend), self.bench.gate
         if gate is None or not limits:
             return None
         claim = expected(self.ctx.forecast, dearest_usd(self.ctx.forecast, [candidate]))
         try:
-            await gate.enter(self._name(number), limits, claim, lasts_s=self.route.patience.total_s)
+            await gate.enter(self._name(self._made + 1), limits, claim, lasts_s=self.route.patience.total_s)
         except Overloaded as error:
             return error
         return None
 
-    def _record(self, number: int, trial: Trial) -> None:
-        self.journal.attempts.extend(trial.attempts)
-        self._leave(number, trial)
-
-    def _leave(self, number: int, trial: Trial) -> None:
+    def _leave(self, bill: Bill, trial: Trial) -> None:
+        """The attempt is over: what it held is given back, and what it told says who is worth asking next."""
         if self.bench.gate is not None:
-            self.bench.gate.leave(self._name(number), taken(trial.attempts))
+            self.bench.gate.leave(self._name(trial.number), taken(trial.attempts))
+        if trial.failure is not None:
+            self._think_again(bill, trial.failure)
+
+    def _think_again(self, bill: Bill, failure: UpstreamError) -> None:
+        candidate = bill.candidate
+        if failure.another_key:
+            self._left.appendleft(bill)
+        elif isinstance(failure, UpstreamOutOfFunds):  # its other models are on the same account
+            self._left = deque(left for left in self._left if left.candidate.backend != candidate.backend)
+        elif isinstance(failure, UpstreamContextExceeded):
+            self._left = deque(left for left in self._left if _is_larger(left.candidate, candidate))
 
     def _name(self, number: int) -> str:
         return f"{self.ctx.request.arrival.id}/{number}"
+
+
+def _is_larger(one: Candidate, other: Candidate) -> bool:
+    """Whether a window may be larger than another: of two that are not both known, unless the model is the same."""
+    if one.context_tokens is None or other.context_tokens is None:
+        return one.model != other.model
+    return one.context_tokens > other.context_tokens

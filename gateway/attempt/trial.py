@@ -55,7 +55,7 @@ class Turn(NamedTuple):
 
 
 class Trial:
-    """Runs once; ``attempts`` then holds its line for the ledger, however it ended.
+    """Runs once; ``attempts`` then holds its line for the ledger, however it ended, and ``failure`` its backend's.
 
     ``turn`` tells which of the request's trials this is; its deadline is on the clock of ``limits``.
     """
@@ -75,6 +75,8 @@ class Trial:
         "_started_s",
         "_trace",
         "attempts",
+        "failure",
+        "number",
     )
 
     def __init__(
@@ -90,6 +92,8 @@ class Trial:
         turn: Turn,
     ) -> None:
         self.attempts: tuple[Attempt, ...] = ()
+        self.failure: UpstreamError | None = None
+        self.number = turn.number
         self._bench = bench
         self._ctx = ctx
         self._candidate = candidate
@@ -162,6 +166,8 @@ class Trial:
         """Writes the attempt's line and gives its place back: neither is lost where the other goes wrong."""
         now_s = self._bench.clock.now_s()
         usage: Usage | None = None
+        if isinstance(error, UpstreamError):
+            self.failure = error
         try:
             usage = self._usage(finish, error)
             self.attempts = (self._line(usage, error, now_s),)

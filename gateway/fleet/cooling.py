@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gateway.errors import HeadraceError
+from gateway.errors import HeadraceError, UpstreamError
 from gateway.fleet.standing import Standing
 from gateway.ports import Shared
 
@@ -42,7 +42,7 @@ class Cooling:
     ) -> int:
         """Takes an ended attempt into the backend's record, and cools it where the error asks for that.
 
-        A client's own error, a hang-up and our own bugs say nothing about a backend.
+        A client's own error, a hang-up and our own bugs say nothing about a backend, nor does one of several keys.
 
         Returns:
             1 for a success, -1 for a failure of the backend, 0 for what says nothing.
@@ -50,7 +50,7 @@ class Cooling:
         if error is None:
             standing.succeeded(now_s)
             return 1
-        if not error.blames_backend:
+        if not error.blames_backend or (isinstance(error, UpstreamError) and error.another_key):
             return 0
         goes_on = standing.failed(dispatched_s=dispatched_s, now_s=now_s)
         cool_s = _cool_s(error, standing.failures_in_a_row if goes_on else 0)
