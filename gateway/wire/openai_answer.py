@@ -26,13 +26,18 @@ class Called(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A choice of a whole answer. ``logprobs`` is what the format has under that name, or ``None``."""
+    """A choice of a whole answer. ``logprobs`` is what the format has under that name, or ``None``.
+
+    ``thinking_blocks`` are the thoughts one by one, in Anthropic's form, where their maker wants to see them again.
+    """
 
     text: str
     reason: str
     reasoning: str = ""
     calls: Sequence[Called] = ()
     logprobs: Any = None
+    refusal: str = ""
+    thinking_blocks: Sequence[Any] = ()
 
 
 class StreamWriter:
@@ -71,6 +76,10 @@ class StreamWriter:
         """An event with more of what the model thinks; only chats have a place for it."""
         return self._choice(choice, b'"delta":{"reasoning_content":%b}' % _ENCODE(text), b"null")
 
+    def other(self, choice: int, name: str, value: Any) -> bytes:
+        """An event with another field of a chat's delta (``refusal``, ``thinking_blocks``...)."""
+        return self._choice(choice, b'"delta":{%b:%b}' % (_ENCODE(name), _ENCODE(value)), b"null")
+
     def call(self, choice: int, index: int, call: Called) -> bytes:
         """An event that begins a tool call, where it has an id, or goes on with its arguments."""
         function: dict[str, str] = {"arguments": call.arguments}
@@ -103,7 +112,7 @@ def whole_answer(
     model: str,
     created_unix_s: int,
     choices: Sequence[Answered],
-    usage: Usage,
+    usage: Usage | None,
     *,
     prediction: PredictionTokens = _NO_PREDICTION,
     beside: Mapping[str, Any] = _NOTHING,
@@ -117,7 +126,7 @@ def whole_answer(
             "created": int(created_unix_s),
             "model": model,
             "choices": [_message(at, it) if chat else _text(at, it) for at, it in enumerate(choices)],
-            "usage": usage_object(usage, prediction),
+            **({"usage": usage_object(usage, prediction)} if usage is not None else {}),
             **beside,
         }
     )
@@ -128,9 +137,13 @@ def _text(index: int, choice: Answered) -> dict[str, Any]:
 
 
 def _message(index: int, choice: Answered) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+    message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": choice.refusal or None}
+    if choice.refusal:
+        message["content"] = choice.text or None
     if choice.reasoning:
         message["reasoning_content"] = choice.reasoning
+    if choice.thinking_blocks:
+        message["thinking_blocks"] = choice.thinking_blocks
     if choice.calls:
         message["content"] = choice.text or None
         message["tool_calls"] = [

@@ -49,11 +49,14 @@ _NO_PREDICTION = PredictionTokens()
 
 def usage_object(usage: Usage, prediction: PredictionTokens = _NO_PREDICTION) -> dict[str, Any]:
     """The ``usage`` object that says ``usage``."""
+    prompt_details = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        prompt_details["cache_write_tokens"] = usage.cache_write_tokens
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.prompt_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": prompt_details,
         "completion_tokens_details": {
             "reasoning_tokens": usage.reasoning_tokens,
             "accepted_prediction_tokens": prediction.accepted,

@@ -8,7 +8,7 @@ puts ``TranslatingSink`` between the upstream and its sink, so that nobody else 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gateway.errors import UpstreamFailed
+from gateway.errors import UpstreamError
 from gateway.ports import Sink
 from gateway.types import ChatRequest, Finish
 from gateway.wire.deltas import Delta
@@ -20,7 +20,7 @@ class AnswerReader(Protocol):
     ``error`` is set where an error arrived in place of the answer or inside it.
     """
 
-    error: UpstreamFailed | None
+    error: UpstreamError | None
 
     def feed(self, data: bytes) -> list[Delta]:
         """What these bytes say, which the upstream may have cut anywhere. A whole answer says all at ``end``.

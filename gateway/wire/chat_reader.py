@@ -1,0 +1,245 @@
+"""Reads answers in the shape of OpenAI's chat, streamed or whole, as deltas."""
+
+from typing import Any
+
+import msgspec
+
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
+from gateway.wire.deltas import (
+    AnswerEnd,
+    AnswerStart,
+    ChoiceFinish,
+    Delta,
+    ReasoningDelta,
+    ReasoningSignature,
+    RedactedReasoning,
+    RefusalDelta,
+    TextDelta,
+    ToolCallArguments,
+    ToolCallStart,
+    UsageReport,
+)
+from gateway.wire.format import MAX_EVENT_BYTES
+from gateway.wire.openai_usage import read_usage
+from gateway.wire.openai_whole import opened
+from gateway.wire.sse import SseEvent, SseParser
+from gateway.wire.tool_calls import ToolCallRepair
+from gateway.wire.translation import AnswerReader
+from gateway.wire.upstream_codes import error_inside
+
+
+class _Output(msgspec.Struct):
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    thinking_blocks: list[Any] | None = None
+    refusal: Any = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+
+class _Choice(msgspec.Struct):
+    index: Any = 0
+    delta: _Output | None = None
+    message: _Output | None = None
+    logprobs: Any = None
+    finish_reason: Any = None
+    stop_reason: Any = None
+    matched_stop: Any = None
+
+
+class _Answer(msgspec.Struct):
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+def chat_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
+    """A reader of one answer; see ``ReaderOf``."""
+    return ChatStreamReader() if streamed else ChatWholeReader()
+
+
+class ChatStreamReader:
+    """See ``AnswerReader``."""
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.error: UpstreamError | None = None
+        self._parser = SseParser(max_event_bytes)
+        self._content = _Content()
+        self._done = False
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """See ``AnswerReader.feed``."""
+        deltas: list[Delta] = []
+        if not (self._done or self.error):
+            for event in self._parser.feed(data):
+                self._take(event, deltas)
+        return deltas
+
+    def end(self) -> list[Delta]:
+        """See ``AnswerReader.end``: an answer whose every choice has a finish reason is complete."""
+        if self._done or self.error is not None:
+            return []
+        if not self._content.began and not self._parser.partial:
+            raise UpstreamInvalid("the upstream closed its stream without an answer")
+        if not self._content.complete:
+            raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
+        self._done = True
+        return [AnswerEnd()]
+
+    def _take(self, event: SseEvent, deltas: list[Delta]) -> None:
+        data = event.data
+        if self._done or self.error is not None or not data:
+            return
+        if data.strip() == b"[DONE]":
+            if not self._content.began:
+                raise UpstreamInvalid("the upstream closed its stream without an answer")
+            self._done = True
+            deltas.append(AnswerEnd())
+            return
+        try:
+            chunk = _ANSWER.decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
+        if chunk.error or event.event == b"error":
+            self.error = error_inside(data, "the upstream reported an error inside its stream")
+            return
+        self._content.read(chunk, deltas)
+
+
+class ChatWholeReader:
+    """See ``AnswerReader``: collects the body, which is read at its end."""
+
+    def __init__(self) -> None:
+        self.error: UpstreamError | None = None
+        self._pieces: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """See ``AnswerReader.feed``."""
+        self._pieces.append(data)
+        return []
+
+    def end(self) -> list[Delta]:
+        """See ``AnswerReader.end``."""
+        answer = opened(b"".join(self._pieces), _ANSWER)
+        if not answer.choices:
+            raise UpstreamInvalid("the upstream sent an answer without choices")
+        deltas: list[Delta] = []
+        _Content().read(answer, deltas)
+        deltas.append(AnswerEnd())
+        return deltas
+
+
+class _Content:
+    """What a chunk or a whole answer holds; a whole answer is one chunk with messages in place of deltas."""
+
+    def __init__(self) -> None:
+        self.began = False
+        self._started = False
+        self._repair = ToolCallRepair()
+        self._told: set[int] = set()
+        self._open: set[int] = set()
+        self._finished: set[int] = set()
+
+    @property
+    def complete(self) -> bool:
+        """Whether each choice that began has ended."""
+        return self.began and not self._open - self._finished
+
+    def read(self, answer: _Answer, deltas: list[Delta]) -> None:
+        if not self._started:
+            self._started = True
+            deltas.append(_start(answer))
+        for choice in answer.choices or ():
+            self.began = True
+            self._choice(choice, deltas)
+        usage = read_usage(answer.usage)
+        if usage is not None:
+            deltas.append(UsageReport(usage=usage))
+
+    def _choice(self, choice: _Choice, deltas: list[Delta]) -> None:
+        at = choice.index if type(choice.index) is int else 0
+        self._open.add(at)
+        output = choice.delta or choice.message
+        if output is not None:
+            self._output(at, output, choice.logprobs, deltas, whole=choice.delta is None)
+        reason = choice.finish_reason
+        if isinstance(reason, str) and reason and at not in self._finished:
+            self._finished.add(at)
+            stops = (choice.stop_reason, choice.matched_stop)
+            stop = next((it for it in stops if isinstance(it, str) and it), None)
+            deltas.append(ChoiceFinish(reason=reason, stop_sequence=stop, choice=at))
+
+    def _output(self, at: int, output: _Output, logprobs: Any, deltas: list[Delta], *, whole: bool) -> None:
+        blocks = [block for block in output.thinking_blocks or () if isinstance(block, dict)]
+        thought = _text(output.reasoning_content) or _text(output.reasoning)
+        if thought and not (whole and blocks):  # the blocks of a whole answer say the same, thought by thought
+            self._told.add(at)
+            deltas.append(ReasoningDelta(text=thought, choice=at))
+        for block in blocks:
+            self._thinking_block(at, block, deltas)
+        _content(at, output.content, logprobs, deltas)
+        if refusal := _text(output.refusal):
+            deltas.append(RefusalDelta(text=refusal, choice=at))
+        calls = output.tool_calls
+        if calls is None and isinstance(output.function_call, dict):
+            calls = [{"index": 0, "function": output.function_call}]
+        if calls:
+            self._calls(at, calls, deltas)
+
+    def _thinking_block(self, at: int, block: dict[str, Any], deltas: list[Delta]) -> None:
+        if data := _text(block.get("data")):
+            deltas.append(RedactedReasoning(data=data, choice=at))
+        thought = _text(block.get("thinking"))
+        if thought and at not in self._told:
+            deltas.append(ReasoningDelta(text=thought, choice=at))
+        if signature := _text(block.get("signature")):
+            deltas.append(ReasoningSignature(signature=signature, choice=at))
+
+    def _calls(self, at: int, calls: list[Any], deltas: list[Delta]) -> None:
+        for entry in self._repair.repair(at, calls) or calls:
+            function = entry.get("function") or {}
+            index: int = entry["index"]
+            if entry.get("id"):
+                deltas.append(ToolCallStart(index=index, id=entry["id"], name=_text(function.get("name")), choice=at))
+            if arguments := _text(function.get("arguments")):
+                deltas.append(ToolCallArguments(index=index, text=arguments, choice=at))
+
+
+def _start(answer: _Answer) -> AnswerStart:
+    return AnswerStart(
+        id=_text(answer.id),
+        model=_text(answer.model),
+        created_unix_s=answer.created if type(answer.created) is int else 0,
+    )
+
+
+def _content(at: int, content: Any, logprobs: Any, deltas: list[Delta]) -> None:
+    """Text, or the parts that some providers answer in: of text, and of thoughts (Mistral)."""
+    if isinstance(content, str):
+        if content or logprobs is not None:
+            deltas.append(TextDelta(text=content, choice=at, logprobs=logprobs))
+        return
+    for part in _list(content):
+        if not isinstance(part, dict):
+            continue
+        if text := _text(part.get("text")):
+            deltas.append(TextDelta(text=text, choice=at))
+        texts = [_text(it.get("text") if isinstance(it, dict) else it) for it in _list(part.get("thinking"))]
+        if any(texts):
+            deltas.append(ReasoningDelta(text="".join(texts), choice=at))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
