@@ -86,7 +86,7 @@ class Door:
             identity = self.identity(exchange.headers)
         except (HeadersTooLarge, Unauthenticated) as error:
             refusal = error
-        session, deadline_s = read_hints(exchange.headers)
+        hints = read_hints(exchange.headers)
         arrival = Arrival(
             id=new_request_id(),
             operation=exchange.operation,
@@ -94,11 +94,12 @@ class Door:
             received_s=self._clock.now_s(),
             received_unix_s=self._clock.unix_s(),
             trace=new_trace(exchange.headers, self._sampling),
-            session=session,
-            deadline_s=deadline_s,
+            session=hints.session,
+            deadline_s=hints.deadline_s,
             precedence=identity.precedence,
+            task=hints.task,
         )
-        return Knock(arrival, identity, refusal)
+        return Knock(arrival, identity, refusal or hints.fault)
 
 
 def new_request_id() -> str:

@@ -20,6 +20,7 @@ from gateway.ports import Ledger
 from gateway.rules.route import Hedge, Route
 from gateway.rules.tenancy import Identity
 from gateway.rules.world import World
+from gateway.task_hints import with_task
 from gateway.types import ChatRequest, Context, Decision, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
@@ -122,7 +123,9 @@ class Pipeline:
         if self.draining:
             raise ShuttingDown("this gateway is shutting down", retry_after_s=_DRAIN_RETRY_AFTER_S)
         body = await exchange.body()
-        return FORMATS[exchange.operation].read(journal.arrival, body, self._body_limits)
+        request = with_task(FORMATS[exchange.operation].read(journal.arrival, body, self._body_limits))
+        journal.arrival = request.arrival
+        return request
 
     def _within_limits(
         self, world: World, identity: Identity, route: Route, ctx: Context, journal: Journal

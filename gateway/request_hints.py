@@ -2,10 +2,15 @@
 
 A conversation's name only ever names something inside the tenant that sent it, so it can be forged by nobody but its
 owner: it is a hint for finding the conversation again, never an identity. What is too long or no number is no hint.
+Which task the request is part of is read beside it (``gateway.task_hints``).
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from gateway.errors import InvalidRequest
+from gateway.task import Task
+from gateway.task_hints import TASK_HEADERS, task_in_headers, task_of
 from gateway.types import ChatRequest
 
 MOST_HINT_BYTES = 256
@@ -15,24 +20,41 @@ _MOST_DIGITS = 12
 _SESSION = frozenset((b"x-claude-code-session-id", b"session-id", b"x-session-affinity"))
 """Sent by coding tools, and by clients of routers that keep sessions together."""
 _DEADLINE = b"x-headrace-deadline-ms"
-_HINTS = _SESSION | {_DEADLINE}
+_HINTS = _SESSION | {_DEADLINE} | TASK_HEADERS
 _BODY_FIELDS = ("prompt_cache_key", "previous_response_id")
 
 
-def read_hints(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, float | None]:
-    """The conversation's name, empty where there is none, and the seconds in which the answer is wanted, or ``None``.
+class Hints(NamedTuple):
+    """What the headers say. ``session`` is the conversation's name, empty where there is none.
 
-    Of several names the first is taken.
+    In ``deadline_s`` seconds the answer is wanted; ``fault`` is why what they say of a task cannot be kept.
     """
+
+    session: str = ""
+    deadline_s: float | None = None
+    task: Task | None = None
+    fault: InvalidRequest | None = None
+
+
+_NOTHING = Hints()
+
+
+def read_hints(headers: Iterable[tuple[bytes, bytes]]) -> Hints:
+    """What the client says in passing. Of several names of a conversation the first is taken."""
+    found = [header for header in headers if header[0] in _HINTS]
+    if not found:
+        return _NOTHING
     session, deadline_s = "", None
-    for name, value in headers:
-        if name not in _HINTS:
-            continue
+    for name, value in found:
         if name == _DEADLINE:
             deadline_s = _deadline_s(value)
-        elif not session and len(value) <= MOST_HINT_BYTES:
+        elif name in _SESSION and not session and len(value) <= MOST_HINT_BYTES:
             session = value.strip().decode("latin-1")
-    return session, deadline_s
+    try:
+        named = task_in_headers([header for header in found if header[0] in TASK_HEADERS])
+    except InvalidRequest as error:
+        return Hints(session, deadline_s, None, error)
+    return Hints(session, deadline_s, task_of(named, session))
 
 
 def session_hint(request: ChatRequest) -> str:
