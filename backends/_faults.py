@@ -13,11 +13,11 @@ class Fault:
 
     ===========  ============================================================================
     ``refuse``   there is no connection
-    ``status``   an HTTP answer of ``status``, with ``retry_after_s`` where given
+    ``status``   an HTTP answer of ``status``, with ``retry_after_s`` and the error's ``code`` where given
     ``hang``     the request is taken and nothing ever comes back
     ``empty``    200 and no byte
     ``garbage``  200 and what is no answer
-    ``error``    an error inside the answer, after ``after_chunks``
+    ``error``    an error inside the answer, after ``after_chunks``, with its ``code`` where given
     ``cut``      a clean end after ``after_chunks``, which is too early
     ``reset``    the connection breaks in the middle of the piece after ``after_chunks``
     ``stall``    nothing more comes after ``after_chunks``
@@ -31,4 +31,5 @@ class Fault:
     kind: FaultKind
     status: int = 500
     retry_after_s: float | None = None
+    code: str | None = None
     after_chunks: int = 1

@@ -86,7 +86,7 @@ def spoiled(pieces: Iterator[bytes], fault: Fault | None, *, streamed: bool) -> 
         return
     yield from itertools.islice(pieces, fault.after_chunks)
     if fault.kind == "error":
-        error = UpstreamFailed("this error is made up")
+        error = UpstreamFailed("this error is made up", upstream_code=fault.code)
         yield error_event(error) if streamed else error_body(error)
     elif fault.kind == "reset" and (broken := next(pieces, None)):
         yield broken[: len(broken) // 2]

@@ -65,3 +65,10 @@ class Sampling(Struct, frozen=True, kw_only=True, gc=False):
 
 
 Prompt = str | tuple[str, ...] | tuple[int, ...] | tuple[tuple[int, ...], ...]
+
+
+def prompt_count(prompt: Prompt | None) -> int:
+    """How many prompts a completion holds; a chat is one."""
+    if isinstance(prompt, tuple) and prompt and not isinstance(prompt[0], int):
+        return len(prompt)
+    return 1

@@ -141,9 +141,10 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     ``prefill_tokens_per_s`` is how fast it would read the rest, ``seconds_per_token`` how fast it would write, beside
     what is under way there now. ``wait_s`` is how long before it could begin with this prompt; ``first_token_p50_s``
     and ``first_token_p90_s`` say when the first token would be here, from the arrival. ``held_tokens`` are all prompts
-    there. ``failure_rate`` is recent, 0 to 1. ``down`` says why nothing should go there, ``retry_in_s`` for how long.
-    ``success`` is what verdicts say of it, on routes that steer by them. One that ``goes_first`` is tried before all
-    others, whatever it costs: a canary, for the tasks that are its share.
+    there. ``failure_rate`` is recent, 0 to 1; ``too_long_tokens``, as the forecast counts, did not fit its window.
+    ``down`` says why nothing should go there, ``retry_in_s`` for how long. ``success`` is what verdicts say of it, on
+    routes that steer by them. One that ``goes_first`` is tried before all others, whatever it costs: a canary, for the
+    tasks that are its share.
     """
 
     backend: str
@@ -167,6 +168,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     waiting: int = 0
     first_token_p50_s: float = 0.0
     first_token_p90_s: float = 0.0
+    too_long_tokens: int | None = None
     down: str | None = None
     retry_in_s: float | None = None
     success: Success | None = None
@@ -244,7 +246,8 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One try on one backend, the abandoned ones too. Times are on the monotonic clock.
 
     ``cost_usd`` is ``None`` where no price is known, which is not the same as free. ``error`` is the error's class,
-    ``detail`` its words, which may quote an upstream and so never become a label.
+    ``detail`` its words, which may quote an upstream and so never become a label. A stream's tokens came in ``bursts``
+    from ``first_token_s`` to ``last_token_s``.
     """
 
     backend: str
@@ -259,6 +262,8 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     error: str = ""
     detail: str = ""
     upstream_status: int | None = None
+    last_token_s: float | None = None
+    bursts: int = 0
 
 
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):
@@ -287,6 +292,12 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     outcome: Outcome
     ended_s: float
     chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
+
+    @property
+    def serving(self) -> Attempt | None:
+        """The attempt whose answer the client got, or the last one where there was none; the others are retries."""
+        got = [attempt for attempt in self.attempts if attempt.status is Status.OK]
+        return (got or self.attempts or (None,))[-1]
 
     @property
     def cost_usd(self) -> Decimal | None:

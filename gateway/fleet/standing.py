@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from math import exp2, inf
 
+from gateway.fleet.learned_window import LearnedWindow
 from gateway.fleet.prefix import BackendCache
 from gateway.fleet.workload import Workload
 
@@ -25,6 +26,7 @@ class Standing:
     cache: BackendCache
     work: Workload = field(default_factory=Workload)
     warm_at_first_token: bool = False
+    window: LearnedWindow = field(default_factory=LearnedWindow)
     failures_in_a_row: int = 0
     probing: int = 0
     _attempts: float = field(default=0.0, repr=False)
@@ -54,6 +56,7 @@ class Standing:
         """The backend is another one than before: what was sent to the old one and fails yet says nothing of it."""
         self.failures_in_a_row = 0
         self._row_grew_s = now_s
+        self.window = LearnedWindow()
 
     @property
     def has_failed(self) -> bool:

@@ -5,13 +5,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gateway.conversation import Prompt
+from gateway.conversation import Prompt, prompt_count
 from gateway.errors import InvalidRequest
 from gateway.types import Arrival, ChatRequest
 from gateway.wire.format import BodyLimits
 from gateway.wire.json_body import decode, skim
 from gateway.wire.openai_fields import SharedFields, text_bytes
-from gateway.wire.openai_format import prompt_count
 from gateway.wire.transport_fields import refuse_transport_fields
 
 _BYTES_PER_TOKEN = 4

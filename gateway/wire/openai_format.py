@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gateway.conversation import Prompt
+from gateway.conversation import prompt_count
 from gateway.errors import HeadraceError
 from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import openai_errors
@@ -67,10 +67,3 @@ class OpenAIFormat:
     def error_event(self, error: HeadraceError) -> bytes:
         """See ``Format.error_event``."""
         return openai_errors.error_event(error)
-
-
-def prompt_count(prompt: Prompt | None) -> int:
-    """How many prompts a completion holds; a chat is one."""
-    if isinstance(prompt, tuple) and not isinstance(prompt[0], int):
-        return len(prompt)
-    return 1

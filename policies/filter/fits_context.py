@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gateway.conversation import prompt_count
 from gateway.errors import ClientError, ContextLengthExceeded
 from gateway.types import Candidate, Context, Objection, Operation
 
@@ -21,7 +22,8 @@ class FitsContext:
     The prompt is an estimate, and only the backend can count it. Whatever may fit is therefore let through: a backend
     refuses what does not, with exact numbers, and a wrong refusal here could not be helped by anybody. ``max_tokens``
     is exact and counts in full. The reason names the estimate as it is, without the margin. A candidate that does not
-    say how large its window is takes everything. Of several prompts in one request (completions, embeddings) each has
+    say how large its window is takes everything, until it has refused something as too long: whatever is clearly no
+    shorter than that is out, too. Of several prompts in one request (completions, embeddings) each has
     the window for itself, and the longest is at least as long as they are on average.
 
     Attributes:
@@ -46,18 +48,18 @@ class FitsContext:
 
     def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
         """``needs about 16801 tokens of 8192``, or ``None``."""
-        if candidate.context_tokens is None:
+        window_tokens, refused_tokens = candidate.context_tokens, candidate.too_long_tokens
+        if window_tokens is None and refused_tokens is None:
             return None
         answer_tokens = 1
         if self.count_max_tokens and ctx.request.max_tokens is not None:
             answer_tokens = ctx.request.max_tokens
-        prompt_tokens = ctx.forecast.prompt_tokens // _prompts(ctx)
-        if math.floor(prompt_tokens * (1 - self.margin)) + answer_tokens <= candidate.context_tokens:
+        prompt_tokens = ctx.forecast.prompt_tokens // prompt_count(ctx.request.prompt)
+        least_tokens = math.floor(prompt_tokens * (1 - self.margin)) + answer_tokens
+        if window_tokens is not None and least_tokens > window_tokens:
+            too_long = f"needs about {prompt_tokens + answer_tokens} tokens of {window_tokens}"
+        elif refused_tokens is not None and least_tokens >= refused_tokens:
+            too_long = f"needs about {prompt_tokens + answer_tokens} tokens, and {refused_tokens} were too many"
+        else:
             return None
-        too_long = f"needs about {prompt_tokens + answer_tokens} tokens of {candidate.context_tokens}"
         return Objection(too_long, param=_LONG_FIELD.get(ctx.request.arrival.operation))
-
-
-def _prompts(ctx: Context) -> int:
-    prompt = ctx.request.prompt
-    return len(prompt) if isinstance(prompt, tuple) and prompt and not isinstance(prompt[0], int) else 1

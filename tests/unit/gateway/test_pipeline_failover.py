@@ -92,3 +92,67 @@ async def test_a_backend_that_has_failed_is_tried_last_or_not_at_all(
         for _ in range(4):
             await house.serve(make_exchange())
         assert [2, 2, 2, 1] == [len(entry.attempts) for entry in house.entries]
+
+
+WINDOWS = """
+    backends:
+      small: {{use: fake, models: {{a: {{context_tokens: {0}, price: {1}}}}}, {2}}}
+      other: {{use: fake, models: {{b: {{context_tokens: {3}, price: {1}}}}}}}
+    routes: {{main: {{models: [small], targets: [small/a, other/b], cost: [money], attempts: 3}}}}
+"""
+PRICE = "{input_usd_per_mtok: 1, output_usd_per_mtok: 1}"
+
+
+@pytest.mark.parametrize("kind", ["status", "error"])
+async def test_a_prompt_too_long_goes_on_to_a_larger_window(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, failing: Any, kind: str
+) -> None:
+    """Its code says so; the backend that refused is as well as before, and knows its window better."""
+    too_long = failing(kind, status=400, code="context_length_exceeded", after_chunks=0)
+    async with open_house(WINDOWS.format(4096, PRICE, too_long, 8192), clock=clock) as house:
+        exchange = await house.serve(make_exchange())
+        assert (200, "other") == (exchange.status, exchange.answer_headers["x-headrace-backend"])
+        await house.serve(make_exchange())
+        (small,) = [bill.candidate for bill in house.entries[1].decision.order if bill.candidate.backend == "small"]
+        assert (0.0, None, True) == (small.failure_rate, small.down, small.too_long_tokens is not None)
+
+
+@pytest.mark.parametrize("window", [4096, 2048])
+async def test_a_prompt_too_long_goes_to_no_window_that_is_no_larger(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, failing: Any, window: int
+) -> None:
+    """The client gets the refusal in its own format, and nobody was asked in vain."""
+    too_long = failing("status", status=400, code="context_length_exceeded")
+    async with open_house(WINDOWS.format(4096, PRICE, too_long, window), clock=clock) as house:
+        exchange = await house.serve(make_exchange())
+        error = exchange.json["error"]
+        assert (400, "context_length_exceeded", "invalid_request_error") == (
+            exchange.status,
+            error["code"],
+            error["type"],
+        )
+        assert (1, 0) == (house.backend("small").open_calls, house.backend("other").open_calls)
+
+
+async def test_an_account_that_is_used_up_is_asked_once_and_rests_long(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, failing: Any
+) -> None:
+    """Neither again nor for another of its models: the request skips to the next place, and the rest is 15 minutes."""
+    policy = f"""
+        backends:
+          spent: {{use: fake, models: {{a: {{price: {PRICE}}}, b: {{price: {PRICE}}}}}, {
+        failing("status", status=429, code="insufficient_quota")
+    }}}
+          other: {{use: fake, models: {{c: {{price: {{input_usd_per_mtok: 9, output_usd_per_mtok: 9}}}}}}}}
+        routes: {{main: {{models: [small], targets: [spent/a, spent/b, other/c], cost: [money], attempts: 2}}}}
+    """
+    async with open_house(policy, clock=clock) as house:
+        exchange = await house.serve(make_exchange())
+        assert (200, "other", 1) == (
+            exchange.status,
+            exchange.answer_headers["x-headrace-backend"],
+            house.backend("spent").open_calls,
+        )
+        await house.serve(make_exchange())
+        waits = {out.candidate.model: out.candidate.retry_in_s for out in house.entries[1].decision.excluded}
+        assert pytest.approx(900, abs=1) == next(iter(waits.values()))

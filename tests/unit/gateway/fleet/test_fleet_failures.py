@@ -8,8 +8,10 @@ from gateway.errors import (
     ClientGone,
     HeadraceError,
     InvalidRequest,
+    UpstreamContextExceeded,
     UpstreamError,
     UpstreamFailed,
+    UpstreamOutOfFunds,
     UpstreamRateLimited,
     UpstreamRefused,
     UpstreamUnauthorised,
@@ -40,7 +42,12 @@ def test_retry_after_is_obeyed_to_the_second(scene: Any) -> None:
 
 @pytest.mark.parametrize(
     ("error", "rest_s"),
-    [(UpstreamRateLimited("x"), 5.0), (UpstreamUnauthorised("x"), 60.0), (UpstreamFailed("x"), None)],
+    [
+        (UpstreamRateLimited("x"), 5.0),
+        (UpstreamUnauthorised("x"), 60.0),
+        (UpstreamOutOfFunds("x"), 900.0),
+        (UpstreamFailed("x"), None),
+    ],
 )
 def test_some_errors_ask_for_rest_at_once(scene: Any, error: UpstreamError, rest_s: float | None) -> None:
     """A refused key and a limit without a time will not be well in a moment; one 500 may."""
@@ -148,3 +155,22 @@ def test_a_backend_rests_when_all_of_its_models_do(make_scene: Callable[..., Any
         flight.landed(usage=None, decode_s=None, error=UpstreamUnauthorised("x"), now_s=clock.now_s())
         rests.append(scene.fleet.cooling("a", facts))
     assert [None, None, "cooling after upstream_unauthorised"] == rests
+
+
+def test_a_key_that_was_refused_is_no_failure_of_a_backend_that_has_another(scene: Any) -> None:
+    """It neither rests nor gets a worse record."""
+    error = UpstreamUnauthorised("x")
+    error.another_key = True
+    scene.fail(error)
+    assert (None, 0.0) == (scene.look()["a"].down, scene.look()["a"].failure_rate)
+
+
+def test_what_did_not_fit_is_remembered_until_as_much_did(scene: Any) -> None:
+    """The least that was too long for a window is known from then on; what is served at that length takes it back."""
+    assert scene.look()["a"].too_long_tokens is None
+    scene.fail(UpstreamContextExceeded("x"))
+    found = scene.look()["a"]
+    assert (5001, None, 0.0) == (found.too_long_tokens, found.down, found.failure_rate)
+    assert scene.look()["b"].too_long_tokens is None
+    scene.fail(None)
+    assert scene.look()["a"].too_long_tokens is None

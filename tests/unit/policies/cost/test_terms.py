@@ -90,6 +90,15 @@ def test_risk_costs_what_a_success_is_worth_times_how_often_it_fails(make_contex
     assert pytest.approx(0.01) == Risk().usd(make_context(usd_per_success=0.05), make_candidate(failure_rate=0.2))
 
 
+@pytest.mark.parametrize(("prompt_tokens", "usd"), [(5999, 0.0), (6000, 0.05)])
+def test_what_did_not_fit_will_not_fit_again(
+    make_context: Make, make_candidate: Make, prompt_tokens: int, usd: float
+) -> None:
+    """A request as long as one that was too long for a window fails there for certain."""
+    ctx, small = make_context(prompt_tokens=prompt_tokens, usd_per_success=0.05), make_candidate(too_long_tokens=6001)
+    assert [usd, usd] == [Risk().usd(ctx, small), *Risk().usd_each(ctx, [small])]
+
+
 @pytest.mark.parametrize(
     ("kind", "parameters"),
     [

@@ -53,6 +53,18 @@ def test_an_unknown_window_takes_everything(make_context: Make, make_candidate: 
     assert ContextLengthExceeded is FitsContext.refusal
 
 
+@pytest.mark.parametrize(
+    ("prompt_tokens", "reason"),
+    [(11_999, None), (12_000, "needs about 12001 tokens, and 6001 were too many"), (7000, None)],
+)
+def test_what_was_refused_as_too_long_tells_of_an_unknown_window(
+    make_context: Make, make_candidate: Make, prompt_tokens: int, reason: str | None
+) -> None:
+    """What is clearly no shorter goes elsewhere at once; the estimates of two texts may differ by a factor."""
+    refused = make_candidate(context_tokens=None, too_long_tokens=6001)
+    assert reason == FitsContext().exclude(make_context(prompt_tokens=prompt_tokens), refused)
+
+
 def test_the_answer_is_left_out_where_the_backend_cuts_it(
     make_context: Make, make_candidate: Make, make_request: Make
 ) -> None:
