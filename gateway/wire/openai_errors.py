@@ -88,6 +88,11 @@ def _from_text(body: bytes) -> tuple[str, None, None, None]:
     return _plain(text.strip(), _MAX_MESSAGE_CHARS), None, None, None
 
 
+def plain_message(text: str) -> str:
+    """A message for people as it may go into any envelope: bounded, on one line, and always encodable."""
+    return _plain(text, _MAX_MESSAGE_CHARS)
+
+
 def _plain(text: str, max_chars: int) -> str:
     """Bounded, on one line, and always encodable."""
     if len(text) > max_chars:

@@ -18,7 +18,7 @@ _JSON_MARKS = re.compile(r'[\[{\]}"]|\\.?', re.DOTALL)
 
 
 @dataclass(slots=True)
-class _Arguments:
+class ArgumentsSoFar:
     """Follows JSON text that comes in fragments, just far enough to know whether it is a whole value."""
 
     depth: int = 0
@@ -27,6 +27,7 @@ class _Arguments:
     complete: bool = False
 
     def feed(self, text: str) -> None:
+        """Goes on with ``text``."""
         start = 1 if self.after_backslash and text else 0
         self.after_backslash = self.after_backslash and not text
         for match in _JSON_MARKS.finditer(text, start):
@@ -48,7 +49,7 @@ class _Call:
     upstream_index: int | None
     upstream_id: str
     name: str = ""
-    arguments: _Arguments = field(default_factory=_Arguments)
+    arguments: ArgumentsSoFar = field(default_factory=ArgumentsSoFar)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
