@@ -21,7 +21,8 @@ class Failover:
     """Tries a request's candidates in order. ``hedger`` is the route's, ``None`` where nobody is asked twice.
 
     All tries count against the route's one budget of attempts: the next candidate, the same one with another key, and
-    a second one beside a first that is late.
+    a second one beside a first that is late; so do those ``made`` before, in earlier steps of a cascade. ``deadline_s``
+    is on the clock of ``limits``; the route's patience from now on where it is ``None``.
     """
 
     bench: Bench
@@ -32,9 +33,10 @@ class Failover:
     exchange: Exchange
     limits: TimeLimits
     hedger: Hedger | None = None
+    deadline_s: float | None = None
+    made: int = 0
     _deadline_s: float = field(init=False)
     _left: deque[Bill] = field(init=False)
-    _made: int = field(init=False, default=0)
     _full: HeadraceError | None = field(init=False, default=None)
 
     async def run(self, decision: Decision) -> None:
@@ -43,7 +45,8 @@ class Failover:
         Raises:
             HeadraceError: the last failure, or the reason why there was none to try.
         """
-        self._deadline_s = self.limits.now_s() + self.route.patience.total_s
+        given_s = self.deadline_s
+        self._deadline_s = self.limits.now_s() + self.route.patience.total_s if given_s is None else given_s
         self._left = deque(decision.order)
         failure: HeadraceError | None = None
         while (bill := await self._next()) is not None:
@@ -60,7 +63,7 @@ class Failover:
 
     async def _next(self) -> Bill | None:
         """The next candidate whose own limits have room, while there are attempts left."""
-        while self._left and self._made < self.route.attempts:
+        while self._left and self.made < self.route.attempts:
             bill = self._left.popleft()
             self._full = await self._backend_is_full(bill.candidate)
             if self._full is None:
@@ -68,7 +71,7 @@ class Failover:
         return None
 
     async def _attempt(self, bill: Bill) -> Finish:
-        may_race = self.hedger is not None and self._left and self._made + 1 < self.route.attempts
+        may_race = self.hedger is not None and self._left and self.made + 1 < self.route.attempts
         if may_race and self.hedger is not None and may_hedge(self.ctx.request):
             return await self._race(self.hedger, bill)
         trial = self._trial(bill, self.exchange)
@@ -106,8 +109,8 @@ class Failover:
                 self._leave(bill_, trial)
 
     def _trial(self, bill: Bill, exchange: Exchange) -> Trial:
-        self._made += 1
-        number, more = self._made, min(len(self._left), self.route.attempts - self._made)
+        self.made += 1
+        number, more = self.made, min(len(self._left), self.route.attempts - self.made)
         return Trial(
             self.bench,
             self.limits,
@@ -126,7 +129,7 @@ class Failover:
             return None
         claim = expected(self.ctx.forecast, dearest_usd(self.ctx.forecast, [candidate]))
         try:
-            await gate.enter(self._name(self._made + 1), limits, claim, lasts_s=self.route.patience.total_s)
+            await gate.enter(self._name(self.made + 1), limits, claim, lasts_s=self.route.patience.total_s)
         except Overloaded as error:
             return error
         return None
