@@ -27,6 +27,8 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
                 break
         else:
             eligible.append(candidate)
+    if route.steer is not None:
+        return _steered(route, ctx, eligible, excluded)
     order = route.ranker.order(ctx, _bills(route, ctx, eligible))
     return Decision(order=order, excluded=tuple(excluded), ctx=ctx)
 
@@ -49,6 +51,30 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
         f"no backend can take this now ({reasons or 'the route has no target'})",
         retry_after_s=min(waits_s, default=_UNKNOWN_WAIT_S),
     )
+
+
+def _steered(route: Route, ctx: Context, eligible: list[Candidate], excluded: list[Exclusion]) -> Decision:
+    """The decision of a route that steers: a canary goes first, and filters that yield never leave nobody.
+
+    Where no candidate remains, those come back to which only such filters object, the likeliest to succeed first.
+    """
+    if eligible or not excluded:
+        order = route.ranker.order(ctx, _bills(route, ctx, eligible))
+        return Decision(order=tuple(sorted(order, key=_behind_canary)), excluded=tuple(excluded), ctx=ctx)
+    firm = [policy for _, policy in route.filters if not getattr(policy, "yields", False)]
+    back = [out for out in excluded if all(policy.exclude(ctx, out.candidate) is None for policy in firm)]
+    order = route.ranker.order(ctx, _bills(route, ctx, [out.candidate for out in back]))
+    still = tuple([out for out in excluded if out not in back])
+    return Decision(order=tuple(sorted(order, key=_chance_to_fail)), excluded=still, ctx=ctx)
+
+
+def _behind_canary(bill: Bill) -> bool:
+    return not bill.candidate.goes_first
+
+
+def _chance_to_fail(bill: Bill) -> float:
+    success = bill.candidate.success
+    return 1 - success.mean if success is not None else 1.0
 
 
 def _bills(route: Route, ctx: Context, candidates: list[Candidate]) -> tuple[Bill, ...]:

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 from gateway.rules.parameters import in_our_words
+from gateway.rules.steer_specs import CanarySpec, ExploreSpec, Share, SuccessSpec
 from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TenantSpec
 
 Step = str | dict[str, Any]
@@ -86,6 +87,9 @@ class Steps(BaseModel):
     worth: WorthSpec = WorthSpec()
     deadline: DeadlineSpec | None = None
     hedge: HedgeSpec | None = None
+    success: SuccessSpec | None = None
+    least_success: Share | None = None
+    explore: ExploreSpec | None = None
 
 
 class RouteSpec(Steps):
@@ -93,6 +97,7 @@ class RouteSpec(Steps):
 
     models: Annotated[list[Pattern], Field(min_length=1)]
     targets: Annotated[list[Annotated[str, Field(min_length=1)] | TargetSpec], Field(min_length=1)]
+    canary: CanarySpec | None = None
 
 
 class PolicyFile(BaseModel):
@@ -114,8 +119,9 @@ class PolicyFile(BaseModel):
 def _secret_names(tree: Any) -> Iterator[str]:
     if isinstance(tree, Mapping):
         for key, value in tree.items():
-            if isinstance(value, str) and (key == "env" or str(key).endswith("_env")):
-                yield value
+            names = value if isinstance(value, list) else [value]
+            if (key == "env" or str(key).endswith("_env")) and all(isinstance(name, str) for name in names):
+                yield from names
             else:
                 yield from _secret_names(value)
     elif isinstance(tree, list):

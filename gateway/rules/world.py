@@ -10,6 +10,7 @@ from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
 from gateway.rules.route import Hedge, Patience, Route, Target
+from gateway.rules.steered import steered
 from gateway.rules.tenancy import Tenancy, build_tenancy
 from gateway.worth import Deadline, Worth
 
@@ -67,7 +68,7 @@ class World:
         return {route.name: route.admitter for route in self.routes}
 
     def _models_behind(self, route: Route) -> Iterable[str]:
-        for target in route.targets:
+        for target in (target for target in route.targets if not target.canary):
             yield from (target.model,) if target.model else sorted(self.backends[target.backend].facts().models)
 
 
@@ -148,7 +149,7 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
             for index, value in enumerate(values)
         )
 
-    return Route(
+    route = Route(
         name=name,
         models=tuple(spec.models),
         targets=tuple(
@@ -164,6 +165,13 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         attempts=step("attempts")[0],
         deadline=Deadline(**deadline.model_dump()) if (deadline := step("deadline")[0]) is not None else None,
         hedge=Hedge(**hedge.model_dump()) if (hedge := step("hedge")[0]) is not None else None,
+    )
+    return steered(
+        route,
+        step,
+        canary=spec.canary,
+        target=lambda text, where: _target(text, where, spec, backends),
+        time_zone=policy.limits.time_zone,
     )
 
 

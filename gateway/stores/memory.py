@@ -1,6 +1,7 @@
 """The ``Shared`` port for a gateway that runs alone: a dictionary whose values expire."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from gateway.ports import Clock
 
@@ -36,3 +37,10 @@ class MemoryShared:
             del self._values[key]
             return None
         return value, left_s
+
+    def values_under(self, prefix: str) -> Sequence[str]:
+        """The values whose keys begin so, those that have expired left out."""
+        now_s = self._clock.now_s()
+        return [
+            value for key, (value, expires_s) in self._values.items() if expires_s > now_s and key.startswith(prefix)
+        ]

@@ -10,7 +10,7 @@ its attempts meanwhile is dropped, for it would be stale; when the store is back
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -122,6 +122,10 @@ class Replicas:
     def get(self, key: str) -> tuple[str, float] | None:
         """See ``Shared``."""
         return self._known.get(key)
+
+    def values_under(self, prefix: str) -> Sequence[str]:
+        """See ``Shared``."""
+        return self._known.values_under(prefix)
 
     # ---- life
 
