@@ -246,8 +246,7 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One try on one backend, the abandoned ones too. Times are on the monotonic clock.
 
     ``cost_usd`` is ``None`` where no price is known, which is not the same as free. ``error`` is the error's class,
-    ``detail`` its words, which may quote an upstream and so never become a label. A stream's tokens came in ``bursts``
-    from ``first_token_s`` to ``last_token_s``.
+    ``detail`` its words, which may quote an upstream and so never become a label. A stream came in ``bursts``.
     """
 
     backend: str
@@ -292,12 +291,6 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     outcome: Outcome
     ended_s: float
     chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
-
-    @property
-    def serving(self) -> Attempt | None:
-        """The attempt whose answer the client got, or the last one where there was none; the others are retries."""
-        got = [attempt for attempt in self.attempts if attempt.status is Status.OK]
-        return (got or self.attempts or (None,))[-1]
 
     @property
     def cost_usd(self) -> Decimal | None:

@@ -72,6 +72,7 @@ class ClientSink:
         "_whole_view",
         "_wire",
         "begun",
+        "bursts",
         "committed",
         "first_token_s",
         "last_token_s",
@@ -93,6 +94,7 @@ class ClientSink:
         self.committed = False
         self.first_token_s: float | None = None
         self.last_token_s: float | None = None
+        self.bursts = 0
         self._request = request
         self._wire = wire
         self._exchange = exchange
@@ -176,11 +178,13 @@ class ClientSink:
         if not self.committed:
             await self._commit(out)
         elif out:
+            self.bursts += 1
             await self._exchange.write(out)
         self._pace.waits_for_upstream()
 
     async def _commit(self, out: bytes) -> None:
         self.committed = True
+        self.bursts = 1
         first = b"".join((*self._held, out))
         self._held.clear()
         await self._exchange.open(200, self._headers(None))

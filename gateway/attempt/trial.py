@@ -198,6 +198,8 @@ class Trial:
             error=type(error).__name__ if error is not None else "",
             detail=str(error) if isinstance(error, HeadraceError) else "",
             upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
+            last_token_s=self._sink.last_token_s,
+            bursts=self._sink.bursts,
         )
 
     def _usage(self, finish: Finish | None, error: BaseException | None) -> Usage | None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from gateway.forecast import Forecast
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
-from gateway.types import Attempt, LedgerEntry
+from gateway.types import Attempt, LedgerEntry, Status
 
 PICO_USD_PER_USD = 10**12
 MAX_LABEL_CHARACTERS = 256
@@ -40,6 +40,12 @@ REQUEST_COLUMNS = (
     "attempts",
     "trace_id",
     "unverified_user",
+    "task",
+    "stage",
+    "backend",
+    "backend_model",
+    "tpot_s",
+    "itl_s",
     "decision",
     "blocks",
 )
@@ -61,6 +67,9 @@ ATTEMPT_COLUMNS = (
     "reasoning_tokens",
     "estimated",
     "cost_pico_usd",
+    "last_token_s",
+    "bursts",
+    "serves",
 )
 """The columns of ``attempts`` in the order of ``Rows.attempts``; ``request_seq`` comes before them."""
 
@@ -117,8 +126,8 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             prompt_tokens += attempt.usage.prompt_tokens
             cached_tokens += attempt.usage.cached_tokens
             output_tokens += attempt.usage.output_tokens
-    last = entry.attempts[-1] if entry.attempts else None
-    ttft_s = last.first_token_s - arrival.received_s if last is not None and last.first_token_s is not None else None
+    serving = _serving(entry.attempts)
+    first_s = serving.first_token_s if serving is not None else None
     return Rows(
         received_unix_s=arrival.received_unix_s,
         request=(
@@ -135,14 +144,21 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             int(request.stream) if request is not None else None,
             *(_forecast_counts(forecast) if forecast is not None else (None, None, None)),
             *_counts(prompt_tokens, cached_tokens, output_tokens),
-            ttft_s,
+            first_s - arrival.received_s if first_s is not None else None,
             entry.ended_s - arrival.received_s,
             pico_usd(entry.cost_usd),
             len(entry.attempts),
             arrival.trace.trace_id,
             _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
+            *((arrival.task.id, arrival.task.stage) if arrival.task is not None else ("", "")),
+            *_served_by(serving),
         ),
-        attempts=tuple([_attempt_row(n, attempt, arrival.received_s) for n, attempt in enumerate(entry.attempts, 1)]),
+        attempts=tuple(
+            [
+                _attempt_row(n, attempt, arrival.received_s, serves=attempt is serving)
+                for n, attempt in enumerate(entry.attempts, 1)
+            ]
+        ),
         facts=facts_of(entry) if with_decision else None,
         chunks=entry.chunks if with_decision else ((), ()),
     )
@@ -155,7 +171,27 @@ def pico_usd(cost_usd: Decimal | None) -> int | None:
     return _count(round(cost_usd * PICO_USD_PER_USD))
 
 
-def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ...]:
+def _serving(attempts: Sequence[Attempt]) -> Attempt | None:
+    """The attempt whose answer the client got, or the last one where there was none; the others are retries."""
+    if len(attempts) > 1:
+        return next((attempt for attempt in attempts if attempt.status is Status.OK), attempts[-1])
+    return attempts[0] if attempts else None
+
+
+def _served_by(serving: Attempt | None) -> tuple[Value, ...]:
+    """Where the answer came from, the seconds from token to token in it, and from burst to burst; as a stream alone."""
+    if serving is None:
+        return None, None, None, None
+    first_s, last_s, usage = serving.first_token_s, serving.last_token_s, serving.usage
+    tpot_s = itl_s = None
+    if first_s is not None and last_s is not None:
+        decoding_s = max(last_s - first_s, 0.0)
+        tpot_s = decoding_s / (usage.output_tokens - 1) if usage is not None and usage.output_tokens > 1 else None
+        itl_s = decoding_s / (serving.bursts - 1) if serving.bursts > 1 else None
+    return _label(serving.backend), _label(serving.model), tpot_s, itl_s
+
+
+def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -> tuple[Value, ...]:
     usage = attempt.usage
     tokens: tuple[Value, ...] = (None, None, None, None, None)
     if usage is not None:
@@ -175,6 +211,9 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float) -> tuple[Value, ..
         attempt.ended_s - received_s,
         *tokens,
         pico_usd(attempt.cost_usd),
+        attempt.last_token_s - received_s if attempt.last_token_s is not None else None,
+        attempt.bursts,
+        int(serves),
     )
 
 

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from gateway.errors import ConfigurationError
 from gateway.price import Usage
 from gateway.stores.database import open_database
-from gateway.stores.migrations import SCHEMA_VERSION
+from gateway.stores.migrations import MIGRATIONS, SCHEMA_VERSION
 from gateway.stores.sql import SqlLedger
 from gateway.stores.sql_writer import BATCH_REQUESTS
+from gateway.task import Task
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
 
 MakeEntry = Callable[..., LedgerEntry]
@@ -37,6 +38,27 @@ async def ledger(path: Path) -> AsyncIterator[SqlLedger]:
     await ledger.close()
 
 
+async def test_a_row_tells_the_task_who_served_and_how_fast_its_tokens_came(
+    ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt
+) -> None:
+    """Of a race the one that answered serves, wherever it began; tokens may come several at once."""
+    served = make_attempt(backend="groq", first_token_s=100.5, last_token_s=102.5, bursts=11)
+    outrun = make_attempt(backend="vllm", status=Status.CLIENT_GONE, first_token_s=None, last_token_s=None)
+    entry = make_entry(1, attempts=(served, outrun))
+    entry = replace(entry, arrival=replace(entry.arrival, task=Task(id="run-7", stage="plan")))
+    ledger.take([entry])
+    assert await ledger.flush()
+    (row,) = await ledger.find("req-1")
+    assert ("run-7", "plan", "groq", 2 / 50, 2 / 10, [1, 0]) == (
+        row["task"],
+        row["stage"],
+        row["backend"],
+        row["tpot_s"],
+        row["itl_s"],
+        [attempt["serves"] for attempt in row["attempts_made"]],
+    )
+
+
 async def test_keeps_a_row_a_request_and_a_row_an_attempt(
     ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt
 ) -> None:
@@ -55,6 +77,7 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
         "stream": 1, "forecast_prompt_tokens": 90, "forecast_output_tokens_p50": 50, "forecast_output_tokens_p90": 200,
         "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51, "ttft_s": 0.5, "duration_s": 2.5,
         "cost_pico_usd": 120_000_000, "attempts": 2, "trace_id": f"{3:032x}", "unverified_user": "",
+        "task": "", "stage": "", "backend": "groq", "backend_model": "llama", "tpot_s": None, "itl_s": None,
         "decision": None, "blocks": None,
     } == request  # fmt: skip
     assert [
@@ -63,12 +86,14 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
             "error": "UpstreamFailed", "upstream_status": 503, "started_s": 0.0, "first_token_s": None,
             "ended_s": 0.25, "prompt_tokens": None, "cached_tokens": None, "output_tokens": None,
             "reasoning_tokens": None, "estimated": None, "cost_pico_usd": 0,
+            "last_token_s": None, "bursts": 0, "serves": 0,
         },
         {
             "request_seq": 2, "n": 2, "backend": "groq", "model": "llama", "status": "ok",
             "error": "", "upstream_status": None, "started_s": 0.25, "first_token_s": 0.5,
             "ended_s": 2.5, "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51,
             "reasoning_tokens": 7, "estimated": 0, "cost_pico_usd": 120_000_000,
+            "last_token_s": None, "bursts": 0, "serves": 1,
         },
     ] == attempts  # fmt: skip
 
@@ -310,21 +335,27 @@ async def _write(ledger: SqlLedger, make_entry: MakeEntry, name: str, age_s: flo
     assert await ledger.flush()
 
 
-async def test_an_older_version_becomes_this_one_and_keeps_its_rows(path: Path, make_entry: MakeEntry) -> None:
-    """Its rows have no decision; those of today do."""
-    ledger = SqlLedger(path)
-    ledger.start()
-    ledger.take([make_entry(1)])
-    await ledger.close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for column in ("decision", "blocks"):
-            connection.execute(f"ALTER TABLE requests DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 1")
+async def test_an_older_version_becomes_this_one_and_goes_on(path: Path, make_entry: MakeEntry) -> None:
+    """Its rows have no decision and no task; who served them is what their last attempt says."""
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as older:
+        for statement in MIGRATIONS[0]:
+            older.execute(statement)
+        request = (1, "req-1", 0.0, "acme", "chat", "fast", "r", "ok", 200, "stop", "", 1, *(0,) * 6, None, 1.0, 0, 2)
+        older.execute("INSERT INTO requests VALUES (" + "?, " * 22 + "'', '')", request)
+        for n, backend in ((1, "vllm"), (2, "groq")):
+            attempt = (1, n, backend, "llama", "ok", "", None, 0.0, None, 1.0, *(None,) * 5, 0)
+            older.execute("INSERT INTO attempts VALUES (" + "?, " * 15 + "?)", attempt)
+        older.execute("PRAGMA user_version = 1")
     ledger = SqlLedger(path)
     ledger.start()
     ledger.take([make_entry(2)])
     await ledger.close()
-    assert 2 == await ledger.count()
     with closing(sqlite3.connect(path)) as connection:
         assert [(SCHEMA_VERSION,)] == connection.execute("PRAGMA user_version").fetchall()
-        assert [("req-1", None), ("req-2", None)] == connection.execute("SELECT id, decision FROM requests").fetchall()
+        assert [("req-1", "groq", "llama", "", None), ("req-2", "groq", "llama", "", None)] == connection.execute(
+            "SELECT id, backend, backend_model, task, decision FROM requests"
+        ).fetchall()
+        assert [(1, 0), (2, 1)] == connection.execute(
+            "SELECT n, serves FROM attempts WHERE request_seq = 1 ORDER BY n"
+        ).fetchall()
