@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from backends._keys import KeyNames, key_names
 from gateway.errors import ConfigurationError
 
 HeaderValue = str | Mapping[Literal["env"], str]
@@ -36,7 +37,7 @@ _OURS = frozenset(
 """Framing, negotiation and hops: a wrong one breaks every request in a way that is hard to see."""
 
 
-def check_headers(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> None:
+def check_headers(headers: Mapping[str, HeaderValue], *, api_key_env: KeyNames) -> None:
     """Refuses headers that are none, that are ours to write, and keys where the name of a variable belongs.
 
     Raises:
@@ -51,20 +52,20 @@ def check_headers(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> No
             raise ValueError(f"`headers`: the value of `{name}` holds characters that no header may have")
         if not isinstance(value, str) and not _VARIABLE.fullmatch(value["env"]):
             raise ValueError(f"`headers`: `env` of `{name}` {_A_VARIABLE}")
-    if api_key_env and not _VARIABLE.fullmatch(api_key_env):
+    if not all(_VARIABLE.fullmatch(name) for name in key_names(api_key_env)):
         raise ValueError(f"`api_key_env` {_A_VARIABLE}")
 
 
-def variables(headers: Mapping[str, HeaderValue], *, api_key_env: str) -> tuple[str, ...]:
+def variables(headers: Mapping[str, HeaderValue], *, api_key_env: KeyNames) -> tuple[str, ...]:
     """The environment variables that ``resolve_headers`` reads, once each."""
     named = [value["env"] for value in headers.values() if not isinstance(value, str)]
-    return tuple(dict.fromkeys((*named, api_key_env) if api_key_env else named))
+    return tuple(dict.fromkeys((*named, *key_names(api_key_env))))
 
 
 def resolve_headers(
-    headers: Mapping[str, HeaderValue], *, api_key_env: str, secret: Callable[[str], str | None]
+    headers: Mapping[str, HeaderValue], *, api_key_env: KeyNames, secret: Callable[[str], str | None]
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """The headers as they are sent, and the secrets in them.
+    """The headers as they are sent, and the secrets in them. Of several keys none is among the headers.
 
     Raises:
         ConfigurationError: a variable is not set, or holds what no header may have. Its value is not told.
@@ -77,11 +78,25 @@ def resolve_headers(
         else:
             resolved[name.lower()] = _from_environment(value["env"], secret)
             secrets.add(resolved[name.lower()])
-    if api_key_env:
-        key = _from_environment(api_key_env, secret)
-        secrets.add(key)
-        resolved["authorization"] = f"Bearer {key}"
+    keys = resolve_keys(api_key_env, secret=secret)
+    secrets.update(key for _, key in keys)
+    if len(keys) == 1:
+        resolved["authorization"] = bearer(keys[0][1])
     return resolved, frozenset(secrets)
+
+
+def resolve_keys(api_key_env: KeyNames, *, secret: Callable[[str], str | None]) -> tuple[tuple[str, str], ...]:
+    """The variables' names, and the keys in them.
+
+    Raises:
+        ConfigurationError: as for ``resolve_headers``.
+    """
+    return tuple((name, _from_environment(name, secret)) for name in key_names(api_key_env))
+
+
+def bearer(key: str) -> str:
+    """The value of ``authorization``."""
+    return f"Bearer {key}"
 
 
 def _from_environment(name: str, secret: Callable[[str], str | None]) -> str:

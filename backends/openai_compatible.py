@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from backends._base_url import check_base_url
-from backends._headers import HeaderValue, check_headers, resolve_headers, variables
+from backends._headers import HeaderValue, bearer, check_headers, resolve_headers, resolve_keys, variables
 from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
+from backends._keys import KeyNames, KeyRing
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.facts import BackendFacts, ModelFacts, Needs, PromptCache
+from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
 from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -35,6 +36,7 @@ class _Open:
     connections: Connections | None = None
     clock: Clock | None = None
     secrets: frozenset[str] = frozenset()
+    keys: KeyRing | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +69,14 @@ class OpenAICompatible:
         preset: A provider that we know: see ``backends/presets.yaml``. The other parameters override it.
         base_url: Where the API lives, up to and including ``/v1``.
         api_key_env: The environment variable that holds the key; sent as ``Authorization: Bearer``, to ``base_url``
-            and nowhere else.
+            and nowhere else. Of several (``[KEY_A, KEY_B]``) one that is refused with 401, 402, 403 or 429 rests, and
+            the request goes on with the next, within its attempts.
         models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
         operations: ``chat``, ``completion``, ``embedding``; all, unless a preset knows better.
         headers: Further request headers; ``{env: NAME}`` for a value out of the environment.
-        concurrency: How many requests it serves at once, where that is known.
+        concurrency: How many requests it serves at once, where that is known; ``{adaptive: {min: 1, max: 256}}`` to
+            have that found out from when first tokens come. More than that wait in the gateway, where routes have
+            ``fair_queue``.
         connect_timeout_s: For a connection, and for one of ours to be free.
         keep_alive_s: How long an idle connection is used again: shorter than servers keep theirs, which is 5 s for
             uvicorn, so that none is used in the moment in which the server closes it.
@@ -92,11 +97,11 @@ class OpenAICompatible:
 
     preset: str = ""
     base_url: str = ""
-    api_key_env: str = ""
+    api_key_env: KeyNames = ""
     models: Models = ()
     operations: frozenset[Operation] = frozenset()
     headers: Mapping[str, HeaderValue] = field(default_factory=dict)
-    concurrency: int | None = None
+    concurrency: Concurrency = None
     connect_timeout_s: float = 5.0
     keep_alive_s: float = 4.0
     max_connections: int = 1000
@@ -114,7 +119,7 @@ class OpenAICompatible:
         for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"`{name}` must be more than zero")
-        if self.concurrency is not None and self.concurrency < 1:
+        if isinstance(self.concurrency, int) and self.concurrency < 1:
             raise ValueError("`concurrency` must be at least 1")
         check_headers(self.headers, api_key_env=self._key_env)
         if self._key_env and "authorization" in {name.lower() for name in self.headers}:
@@ -130,6 +135,8 @@ class OpenAICompatible:
         """
         headers, secrets = resolve_headers(self.headers, api_key_env=self._key_env, secret=world.secret)
         self._open.name, self._open.clock, self._open.secrets = name, world.clock, secrets
+        keys = resolve_keys(self._key_env, secret=world.secret)
+        self._open.keys = KeyRing(name, keys, clock=world.clock) if len(keys) > 1 else None
         origin = Origin(
             base_url=self._address,
             headers=headers,
@@ -148,8 +155,12 @@ class OpenAICompatible:
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
+        ring = self._open.keys
         try:
-            return await self._send(call, sink)
+            if ring is None:
+                return await self._send(call, sink, {})
+            with ring.key() as key:
+                return await self._send(call, sink, {"authorization": bearer(key.secret)})
         except UpstreamError as error:
             error.backend = error.backend or self._open.name
             hide_secrets(error, self._open.secrets)
@@ -169,13 +180,13 @@ class OpenAICompatible:
             await self._open.connections.close()
             self._open.connections = None
 
-    async def _send(self, call: Call, sink: Sink) -> Finish:
+    async def _send(self, call: Call, sink: Sink, account: Mapping[str, str]) -> Finish:
         connections, operation = self._open.connections, call.request.arrival.operation
         if connections is None:
             raise UpstreamUnreachable("the backend is closed")
         asked_stream = call.request.stream
         body = FORMATS[operation].upstream_body(call.request, call.model)
-        headers = {"accept": "text/event-stream" if asked_stream else "application/json"}
+        headers = {"accept": "text/event-stream" if asked_stream else "application/json", **account}
         if self.propagate_trace:
             headers |= headers_for(call.trace)
         async with connections.post(_PATHS[operation], body, headers=headers) as answer:
@@ -221,7 +232,7 @@ class OpenAICompatible:
         return (self.base_url or (self._preset.base_url if self._preset else "")).rstrip("/")
 
     @cached_property
-    def _key_env(self) -> str:
+    def _key_env(self) -> KeyNames:
         return self.api_key_env or (self._preset.api_key_env if self._preset else "")
 
     @cached_property
@@ -232,7 +243,8 @@ class OpenAICompatible:
             models=listed(self.models, unsaid=unsaid),
             unlisted=unsaid,
             operations=self.operations or (known.operations if known else frozenset(_PATHS)),
-            concurrency=self.concurrency,
+            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
+            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or (known.prompt_cache if known else None),
         )
 

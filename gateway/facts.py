@@ -1,5 +1,6 @@
 """What a backend says of itself: its models, its limits, its own measurements, how it caches, what it needs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,33 @@ class PromptCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveBounds:
+    """Between which bounds the gateway finds out itself how many requests a backend takes at once.
+
+    A first token that comes ``tolerance`` times as late as it could, for what is to be read, tells that requests wait.
+    """
+
+    min: int = 1
+    max: int = 256
+    tolerance: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min <= self.max or not 1 < self.tolerance < math.inf:
+            raise ValueError("`min` must be at least 1, `max` at least `min`, and `tolerance` more than 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive:
+    """A concurrency that is found out: ``{adaptive: {min: 2, max: 64}}``."""
+
+    adaptive: AdaptiveBounds
+
+
+Concurrency = int | Adaptive | None
+"""How a policy file says how many requests a backend takes at once: so many, as it turns out, or any number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
     """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
 
@@ -64,6 +92,7 @@ class BackendFacts:
     models: Mapping[str, ModelFacts]
     operations: frozenset[Operation]
     concurrency: int | None = None
+    adaptive: AdaptiveBounds | None = None
     down: str | None = None
     back_in_s: float | None = None
     prefill_tokens_per_s: float | None = None

@@ -151,9 +151,9 @@ def test_the_names_of_secrets_are_found_at_any_depth() -> None:
     text = """
         backends:
           a: {use: x, api_key_env: A_KEY, headers: {x-team: {env: TEAM}, x-plain: plain}}
-          b: {use: x, api_key_env: A_KEY, nested: [{token_env: TOKEN}, {environment: prod}]}
+          b: {use: x, api_key_env: [A_KEY, B_KEY], nested: [{token_env: TOKEN}, {environment: prod}]}
     """
-    assert ("A_KEY", "TEAM", "TOKEN") == parse_policy(text, file="policy.yaml").secret_names()
+    assert ("A_KEY", "TEAM", "B_KEY", "TOKEN") == parse_policy(text, file="policy.yaml").secret_names()
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
