@@ -208,6 +208,10 @@ class Shared(Protocol):
         """The value and the seconds it has left, or ``None``."""
         ...
 
+    def values_under(self, prefix: str) -> Sequence[str]:
+        """The values of all keys that begin so. Walks over all that is known: not for the path of a request."""
+        ...
+
 
 class Ledger(Protocol):
     """Takes the record of each request."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gateway.forecast import Forecast
 from gateway.ports import Admitter, Classifier, Filter, Ranker, Scorer
 from gateway.rules.name_pattern import name_pattern
+from gateway.rules.steer import Steer
 from gateway.types import Arrival, ChatRequest, Context
 from gateway.worth import Deadline, Worth
 
@@ -13,12 +14,13 @@ from gateway.worth import Deadline, Worth
 class Target:
     """A place to go: a backend, and the model's name there; ``None`` leaves the choice to the request.
 
-    One that drains finishes what it has and gets nothing new.
+    One that drains finishes what it has and gets nothing new. A canary is tried by a share of the tasks.
     """
 
     backend: str
     model: str | None
     drain: bool = False
+    canary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,7 @@ class Route:
     attempts: int
     deadline: Deadline | None = None
     hedge: Hedge | None = None
+    steer: Steer | None = None
 
     def context(self, request: ChatRequest, forecast: Forecast) -> Context:
         """All that the policies of this route may look at."""
