@@ -8,13 +8,13 @@ from backends._faults import Fault
 from backends._http import Refusal, from_refusal
 from backends._made_up import Cutter, MadeUp, UsageAt, spoiled, words_of
 from backends._models import Models, listed
+from gateway.conversation import prompt_count
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
-from gateway.facts import BackendFacts
+from gateway.facts import Adaptive, BackendFacts, Concurrency
 from gateway.ports import Sink, Surroundings
 from gateway.price import Usage
 from gateway.types import Call, Finish, Operation
 from gateway.wire.openai_errors import error_body
-from gateway.wire.openai_format import prompt_count
 
 _BYTES_PER_TOKEN = 4
 
@@ -62,7 +62,7 @@ class Fake:
         repeat: Whether ``fail`` begins anew after its end; otherwise all is well from there on.
         models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
         operations: ``chat``, ``completion``, ``embedding``; all unless given. An embedding is always the same vector.
-        concurrency: How many requests it says it serves at once.
+        concurrency: How many requests it says it serves at once, or ``{adaptive: {}}``.
     """
 
     text: str = "This answer is made up."
@@ -75,7 +75,7 @@ class Fake:
     repeat: bool = False
     models: Models = ("fake",)
     operations: frozenset[Operation] = frozenset(Operation)
-    concurrency: int | None = None
+    concurrency: Concurrency = None
     _calls: _Calls = field(init=False, repr=False, compare=False, default_factory=_Calls)
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class Fake:
         if kind == "hang":
             await asyncio.Event().wait()
         if fault and kind == "status":
-            body = error_body(UpstreamFailed("this error is made up"))
+            body = error_body(UpstreamFailed("this error is made up", upstream_code=fault.code))
             raise from_refusal(Refusal(status=fault.status, body=body, retry_after_s=fault.retry_after_s), ())
         streamed = call.request.stream
         sink.begin(streamed=streamed)
@@ -180,4 +180,9 @@ class Fake:
 
     @cached_property
     def _facts(self) -> BackendFacts:
-        return BackendFacts(models=listed(self.models), operations=self.operations, concurrency=self.concurrency)
+        return BackendFacts(
+            models=listed(self.models),
+            operations=self.operations,
+            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
+            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
+        )

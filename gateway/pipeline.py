@@ -5,6 +5,7 @@ import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
+from gateway.attempt.admitted import Admitted
 from gateway.attempt.answer_headers import error_headers
 from gateway.attempt.failover import Failover
 from gateway.attempt.hedge import Hedger
@@ -21,7 +22,7 @@ from gateway.rules.route import Hedge, Route
 from gateway.rules.tenancy import Identity
 from gateway.rules.world import World
 from gateway.task_hints import with_task
-from gateway.types import ChatRequest, Context, Decision, Outcome, Status
+from gateway.types import ChatRequest, Context, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 
@@ -77,19 +78,10 @@ class Pipeline:
             journal.route = route.name
             journal.forecast = route.classifier.forecast(request)
             ctx = route.context(request, journal.forecast)
-            async with self._within_limits(rules.world, identity, route, ctx, journal), route.admitter.admit(ctx):
-                decision = journal.decision = self._decide(rules.world, route, ctx)
-                journal.chunks = self._bench.fleet.chains.chain(request)[:2]
-                await Failover(
-                    bench=self._bench,
-                    world=rules.world,
-                    route=route,
-                    ctx=ctx,
-                    journal=journal,
-                    exchange=exchange,
-                    limits=self._limits(),
-                    hedger=self._hedger(route),
-                ).run(decision)
+            async with self._within_limits(rules.world, identity, route, ctx, journal):
+                visit = route.admitter.admit(ctx, self._bench.fleet.rooms.of(route, rules.world.backends))
+                async with Admitted(visit, journal):
+                    await self._serve(rules.world, route, ctx, journal, exchange)
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:
@@ -142,8 +134,20 @@ class Pipeline:
             lasts_s=route.patience.total_s,
         )
 
-    def _decide(self, world: World, route: Route, ctx: Context) -> Decision:
-        return decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
+    async def _serve(self, world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange) -> None:
+        """Decides on what is true now, and attempts."""
+        decision = journal.decision = decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
+        journal.chunks = self._bench.fleet.chains.chain(ctx.request)[:2]
+        await Failover(
+            bench=self._bench,
+            world=world,
+            route=route,
+            ctx=ctx,
+            journal=journal,
+            exchange=exchange,
+            limits=self._limits(),
+            hedger=self._hedger(route),
+        ).run(decision)
 
     def _hedger(self, route: Route) -> Hedger | None:
         """The route's, kept for as long as the route stays as it is: what it may spend is earned over time."""

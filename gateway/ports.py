@@ -1,8 +1,8 @@
 """The doors between the kernel and everything that can be chosen: one Protocol, one verb.
 
-Policies (``Classifier``, ``Admitter``, ``Filter``, ``Scorer``, ``Ranker``) are pure: snapshots in, values out, the same
-inputs give the same answer. A ``Backend`` pushes what arrives into a ``Sink``. A plugin that also has ``observe``
-learns from every finished request.
+Policies (``Classifier``, ``Filter``, ``Scorer``, ``Ranker``, and ``Admitter`` in ``gateway.admission``) are pure:
+snapshots in, values out, the same inputs give the same answer. A ``Backend`` pushes what arrives into a ``Sink``. A plugin
+that also has ``observe`` learns from every finished request.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,18 +32,6 @@ class Classifier(Protocol):
 
     def forecast(self, request: ChatRequest) -> Forecast:
         """What the request will weigh. Never raises for a well-formed request."""
-        ...
-
-
-class Admitter(Protocol):
-    """Lets a request in, makes it wait, or says no."""
-
-    def admit(self, ctx: Context) -> AbstractAsyncContextManager[None]:
-        """Holds a place for as long as the block runs; how the block exits is the sample.
-
-        Raises:
-            Rejected: with ``retry_after_s``, when there is no place and no room to wait.
-        """
         ...
 
 

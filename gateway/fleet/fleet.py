@@ -5,16 +5,19 @@ replicas of the gateway are heard (``hear``) and told (``tell``), so that each k
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
 from gateway.facts import BackendFacts
+from gateway.fleet.adaptive_limit import AdaptiveLimit
 from gateway.fleet.cooling import Cooling
 from gateway.fleet.events import FirstToken, FleetEvent
 from gateway.fleet.lane import Lane, Look
 from gateway.fleet.peers import Peers
 from gateway.fleet.prefix import PrefixIndex
 from gateway.fleet.prompt_chain import Chains, SessionChains
+from gateway.fleet.room import Places, Rooms
 from gateway.fleet.speeds import Speeds
 from gateway.fleet.standing import Standing
 from gateway.fleet.workload import Workload
@@ -63,7 +66,9 @@ class Fleet:
         self._pools: dict[str, Speeds] = {}
         self._lanes: dict[tuple[int, str], tuple[Route, list[Lane]]] = {}
         self._serving: frozenset[str] | None = None
+        self._limits: dict[str, AdaptiveLimit] = {}
         self._peers = Peers(self._served, self.prefixes)
+        self.rooms = Rooms(self._places)
 
     # ---- what is known ----------------------------------------------------------------------------------------------
 
@@ -109,8 +114,25 @@ class Fleet:
             standing = self._standings.pop(key)
             self.prefixes.close(standing.cache)
             standing.work.leave()
+            self.cooldowns.begin_anew(*key)
         self._away.discard(backend)
+        self._limits.pop(backend, None)
         self._lanes.clear()
+
+    def limit(self, backend: str, facts: BackendFacts) -> AdaptiveLimit | None:
+        """The concurrency that is being found out for a backend; ``None`` where it is said, or nobody wants to know."""
+        bounds = facts.adaptive
+        if bounds is None:
+            return None
+        known = self._limits.get(backend)
+        if known is None or known.bounds != bounds:
+            known = self._limits[backend] = AdaptiveLimit(bounds)
+        return known
+
+    def taken(self, backend: str, facts: BackendFacts) -> int:
+        """How many places of a backend are taken: ours, other replicas', and what it says itself where that is more."""
+        known = self.in_flight.get(backend, 0) + self._peers.in_flight.get(backend, 0)
+        return max(known, facts.in_flight or 0)
 
     def found(self, standing: Standing, *, believed: int, found: int, distance: int | None) -> None:
         """An engine says how many chunks of a prompt it had: see ``BackendCache.learn``."""
@@ -148,6 +170,21 @@ class Fleet:
             ]
         )
 
+    def _places(self, route: Route, backends: Mapping[str, Backend]) -> Iterator[Places]:
+        """Of each backend of a route: its free places, and how long it takes nothing. See ``gateway.fleet.room``."""
+        self._peers.expire(self.clock.now_s())
+        seen: dict[str, Places] = {}
+        for lane in self._lanes_of(route, route.models[0], backends):
+            down = lane.down(self.cooldowns)
+            if down is not None:
+                seen.setdefault(lane.backend, (0, inf if down[1] is None else down[1]))
+            elif lane.places is None:
+                seen[lane.backend] = (None, None)
+            else:
+                free = lane.places - self.taken(lane.backend, lane.facts)
+                seen[lane.backend] = (min(free, 1) if self.cooldowns.probes(lane.standing) else free, None)
+        yield from seen.values()
+
     def _lanes_of(self, route: Route, asked: str, backends: Mapping[str, Backend]) -> list[Lane]:
         known = self._lanes.get((id(route), asked))
         if known is None or known[0] is not route:
@@ -167,7 +204,9 @@ class Fleet:
 
     def _lane(self, target: Target, asked: str, facts: BackendFacts) -> Lane:
         model = _model_at(target, facts, asked)
-        return Lane(target, model, facts, self.standing(target.backend, model, facts))
+        return Lane(
+            target, model, facts, self.standing(target.backend, model, facts), self.limit(target.backend, facts)
+        )
 
     def _notice_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
         """A backend that was down comes back as another one: with a cold cache, and with a clean record."""

@@ -2,7 +2,8 @@
 
 from bisect import bisect_right
 
-from gateway.errors import HeadraceError
+from gateway.conversation import prompt_count
+from gateway.errors import HeadraceError, UpstreamContextExceeded, UpstreamRateLimited, UpstreamTimeout
 from gateway.facts import BackendFacts
 from gateway.fleet.events import Dispatched, FirstToken, Landed
 from gateway.fleet.fleet import Fleet
@@ -23,8 +24,11 @@ class Flight:
         "_distance",
         "_fleet",
         "_leg",
+        "_limit",
         "_probes",
+        "_sample",
         "_standing",
+        "_window_tokens",
         "number",
     )
 
@@ -34,6 +38,7 @@ class Flight:
         fresh_tokens = max(prompt_tokens - candidate.warm_tokens, 0)
         self._fleet = fleet
         self._backend = candidate.backend
+        self._window_tokens = prompt_tokens // prompt_count(ctx.request.prompt) + (ctx.request.max_tokens or 1)
         self._standing = standing = fleet.standing(candidate.backend, candidate.model, facts)
         self._chain: PromptChain | None = fleet.chains.chain(ctx.request) if facts.keeps_prefixes else None
         self._believed = chunks_of(self._chain, candidate.warm_tokens, prompt_tokens) if self._chain else 0
@@ -51,6 +56,9 @@ class Flight:
         if self._chain is not None and not standing.warm_at_first_token:
             self._added = fleet.prefixes.sent(self._chain.digests, standing.cache, now_s)
         fleet.in_flight[self._backend] += 1
+        fleet.rooms.release(ctx.request.arrival.id)  # what was held for it on the way in is its own place now
+        self._limit = fleet.limit(self._backend, facts)
+        self._sample = (standing.work.queued_prefill_tokens, fleet.in_flight[self._backend])
         self.number = fleet.took_off(self)
         if fleet.tell is not None:
             fleet.tell(self.told())
@@ -87,6 +95,12 @@ class Flight:
         if self._leg.seen or self._leg.over:
             return
         self._standing.work.first_token(self._leg, now_s)
+        if self._limit is not None:
+            tokens, in_flight = self._sample
+            sent_s = self._leg.dispatched_s
+            self._limit.succeeded(
+                seconds=now_s - sent_s, tokens=tokens, in_flight=in_flight, dispatched_s=sent_s, now_s=now_s
+            )
         self._warm(now_s)
         if self._fleet.tell is not None:
             self._fleet.tell(FirstToken(self._fleet.replica, self.number))
@@ -96,12 +110,19 @@ class Flight:
         # First what is to be given back, then what can be learned: a mistake there must not keep a place for ever.
         fleet, standing = self._fleet, self._standing
         fleet.in_flight[self._backend] -= 1
+        fleet.rooms.freed()
         fleet.landed(self.number)
         standing.probing -= self._probes
         standing.work.landed(self._leg, now_s)
         judgement = fleet.cooldowns.judge(
             self._backend, standing, error, dispatched_s=self._leg.dispatched_s, now_s=now_s
         )
+        if error is None:
+            standing.window.served(self._window_tokens)
+        elif isinstance(error, UpstreamContextExceeded):
+            standing.window.refused(self._window_tokens)
+        if self._limit is not None and not self._leg.seen and isinstance(error, (UpstreamRateLimited, UpstreamTimeout)):
+            self._limit.dropped(dispatched_s=self._leg.dispatched_s, now_s=now_s)
         read = self._leg.seen or error is None  # a whole answer's first token is not seen, its prompt is read
         if not read:
             fleet.prefixes.take_back(self._added, standing.cache)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gateway.facts import BackendFacts
+from gateway.fleet.adaptive_limit import AdaptiveLimit
 from gateway.fleet.cooling import Cooling, cooling_key
 from gateway.fleet.speeds import ATTENTION_TOKENS
 from gateway.fleet.standing import Standing
@@ -29,14 +30,17 @@ class Look(NamedTuple):
 class Lane:
     """What of a candidate stays the same from request to request, until the backend's facts change."""
 
-    __slots__ = ("_idle", "backend", "cache", "cooling_key", "draining", "facts", "model", "standing")
+    __slots__ = ("_idle", "backend", "cache", "cooling_key", "draining", "facts", "limit", "model", "standing")
 
-    def __init__(self, target: Target, model: str, facts: BackendFacts, standing: Standing) -> None:
+    def __init__(
+        self, target: Target, model: str, facts: BackendFacts, standing: Standing, limit: AdaptiveLimit | None = None
+    ) -> None:
         self.backend = target.backend
         self.draining = target.drain
         self.model = model
         self.facts = facts
         self.standing = standing
+        self.limit = limit
         self._idle = _idle(target.backend, model, facts)  # a changed copy takes a third of the time of a new one
         self.cooling_key = cooling_key(target.backend, standing.model)
         self.cache = standing.cache
@@ -62,12 +66,14 @@ class Lane:
         if facts.seconds_per_token is not None:
             step_s *= facts.seconds_per_token / work.decoding.seconds_per_token(1, prompt_tokens)
         wait_s = work.queued_s(look.now_s) if work.in_flight else 0.0
-        if facts.concurrency is not None and in_flight >= facts.concurrency:
-            wait_s += work.slot_s(in_flight, facts.concurrency, step_s)
+        places = self.places
+        if places is not None and in_flight >= places:
+            wait_s += work.slot_s(in_flight, places, step_s)
         first_token_s = wait_s + cold_tokens / tokens_per_s
         candidate = replace(
             self._idle,
             in_flight=in_flight,
+            concurrency=places,
             queued_prefill_tokens=work.queued_prefill_tokens,
             running_output_tokens=work.running_output_tokens,
             warm_tokens=warm_tokens,
@@ -80,11 +86,12 @@ class Lane:
             waiting=work.waiting,
             first_token_p50_s=look.elapsed_s + first_token_s * work.stretch.p50,
             first_token_p90_s=look.elapsed_s + first_token_s * work.stretch.p90,
+            too_long_tokens=standing.window.too_long_tokens,
         )
         resting = look.resting(self.cooling_key)
         if resting is None and facts.down is None and not self.draining and not standing.probing:
             return candidate
-        down = self._down(look, resting)
+        down = self._down(look.cooling, resting)
         return candidate if down is None else replace(candidate, down=down[0], retry_in_s=down[1])
 
     def _reads_tokens_per_s(self, warm_tokens: int, cold_tokens: int) -> float:
@@ -94,13 +101,21 @@ class Lane:
         behind = 1 + (warm_tokens + cold_tokens / 2) / ATTENTION_TOKENS
         return 1 / (self.standing.work.prefill.slowness_s * behind)
 
-    def _down(self, look: Look, resting: tuple[str, float] | None) -> tuple[str, float | None] | None:
-        """Why nothing should go there now, and when to come back."""
+    @property
+    def places(self) -> int | None:
+        """How many requests the backend takes at once, whichever model they are for; ``None`` for any number."""
+        return self.facts.concurrency if self.limit is None else self.limit.now
+
+    def down(self, cooling: Cooling) -> tuple[str, float | None] | None:
+        """Why nothing should go there now, and in how many seconds that is over, where that is known."""
+        return self._down(cooling, cooling.resting(self.cooling_key))
+
+    def _down(self, cooling: Cooling, resting: tuple[str, float] | None) -> tuple[str, float | None] | None:
         if self.facts.down is not None:
             return self.facts.down, self.facts.back_in_s
         if self.draining:
             return DRAINING, None
-        return resting or look.cooling.probed(self.standing)
+        return resting or cooling.probed(self.standing)
 
 
 def _idle(backend: str, model: str, facts: BackendFacts) -> Candidate:

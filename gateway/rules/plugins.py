@@ -17,6 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, get_type_hints
 
 from gateway import ports
+from gateway.admission import Admitter
 from gateway.errors import ConfigurationError
 from gateway.rules.parameters import convert, did_you_mean, in_words, json_schema, one_of, parameters
 
@@ -56,7 +57,7 @@ class Family:
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "classify": Family(package="policies.classify", port=ports.Classifier),
-        "admit": Family(package="policies.admit", port=ports.Admitter),
+        "admit": Family(package="policies.admit", port=Admitter),
         "filter": Family(package="policies.filter", port=ports.Filter),
         "cost": Family(package="policies.cost", port=ports.Scorer),
         "rank": Family(package="policies.rank", port=ports.Ranker),

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from gateway.admission import Admitter
 from gateway.forecast import Forecast
-from gateway.ports import Admitter, Classifier, Filter, Ranker, Scorer
+from gateway.ports import Classifier, Filter, Ranker, Scorer
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
 from gateway.types import Arrival, ChatRequest, Context

@@ -4,6 +4,7 @@ Every step is a heap's push or pop; nothing walks over those who wait.
 """
 
 import heapq
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -12,6 +13,12 @@ _RANK = {name: rank for rank, name in enumerate(CLASSES)}
 
 _MOST_COUNTERS = 10_000
 """Tenants whose turns are remembered while they have no request here."""
+
+_SCALES = 32
+_FIRST_SCALE = 12
+"""Densities are told apart by powers of two: from 2^-12 to 2^19 square seconds."""
+
+_CLEARED_FROM = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -38,19 +45,36 @@ class Waiter:
         return self.work_s * max(self.slack_s, 0.0)
 
     @property
+    def scale(self) -> int:
+        """The power of two of its density."""
+        return min(max(math.frexp(self.density)[1] + _FIRST_SCALE, 0), _SCALES - 1) if self.density else 0
+
+    @property
     def rank(self) -> int:
         """Its class' place; a class that nobody knows is the last."""
         return _RANK.get(self.priority, len(CLASSES) - 1)
 
 
+@dataclass(slots=True, eq=False)
+class _Line:
+    """One tenant's requests of a class: a heap by density, how many wait, and how much work there is of each scale."""
+
+    tenant: str
+    weight: float
+    heap: list[tuple[float, int, Waiter]] = field(default_factory=list)
+    waiting: int = 0
+    work_s: list[float] = field(default_factory=lambda: [0.0] * _SCALES)
+
+
 @dataclass(slots=True)
 class _Class:
-    """One class: each tenant's heap by density, the tenants' heap by what they were served, and all in their order."""
+    """One class: each tenant's line, a heap of them by what they were served, and all who wait in their order."""
 
-    tenants: dict[str, list[tuple[float, int, Waiter]]] = field(default_factory=dict)
-    turns: list[tuple[float, int, str]] = field(default_factory=list)
+    lines: dict[str, _Line] = field(default_factory=dict)
+    turns: list[tuple[float, int, _Line]] = field(default_factory=list)
     arrivals: OrderedDict[int, Waiter] = field(default_factory=OrderedDict)
     work_s: float = 0.0
+    weight: float = 0.0
 
     def oldest(self) -> Waiter | None:
         return next(iter(self.arrivals.values()), None)
@@ -78,8 +102,21 @@ class FairOrder:
         return self._waiting
 
     def work_before_s(self, rank: int) -> float:
-        """The work that waits in classes up to ``rank``: what one who comes now to that class finds before it."""
+        """The work that waits in classes up to ``rank``."""
         return sum(group.work_s for group in self._classes[: rank + 1])
+
+    def work_ahead_s(self, waiter: Waiter) -> float:
+        """The work that would be served before a request that comes now.
+
+        All of the classes above; of its own class what its tenant has that is as short and urgent or more so, and what
+        the others are served meanwhile, who take turns with it by their weights.
+        """
+        group = self._classes[waiter.rank]
+        line = group.lines.get(waiter.tenant)
+        own_s = sum(line.work_s[: waiter.scale + 1]) if line is not None else 0.0
+        weight = group.weight if line is not None else group.weight + waiter.weight
+        turns_s = own_s * weight / waiter.weight
+        return self.work_before_s(waiter.rank - 1) + max(min(turns_s, group.work_s), 0.0)
 
     def position(self, rank: int) -> int:
         """How many wait in classes up to ``rank``."""
@@ -93,13 +130,15 @@ class FairOrder:
         group.arrivals[waiter.number] = waiter
         group.work_s += waiter.work_s
         self._waiting += 1
-        heap = group.tenants.get(waiter.tenant)
-        if heap is None:
-            heap = group.tenants[waiter.tenant] = []
-            least = group.turns[0][0] if group.turns else 0.0
-            self._set(waiter.tenant, max(self._served.get(waiter.tenant, 0.0), least))
-            heapq.heappush(group.turns, (self._served[waiter.tenant], waiter.number, waiter.tenant))
-        heapq.heappush(heap, (waiter.density, waiter.number, waiter))
+        line = group.lines.get(waiter.tenant)
+        if line is None:
+            line = group.lines[waiter.tenant] = _Line(waiter.tenant, waiter.weight)
+            group.weight += line.weight
+            self._set(waiter.tenant, max(self._served.get(waiter.tenant, 0.0), self._least(group)))
+            heapq.heappush(group.turns, (self._served[waiter.tenant], waiter.number, line))
+        line.waiting += 1
+        line.work_s[waiter.scale] += waiter.work_s
+        heapq.heappush(line.heap, (waiter.density, waiter.number, waiter))
 
     def pop(self, now_s: float) -> Waiter | None:
         """Who is next; ``None`` where nobody waits."""
@@ -124,39 +163,52 @@ class FairOrder:
             return
         waiter.gone = True
         self._waiting -= 1
-        group.work_s = group.work_s - waiter.work_s if group.arrivals else 0.0
-        if not group.arrivals:
-            group.tenants.clear()
+        if not group.arrivals:  # sums of floats drift; an empty class is exactly empty
+            group.lines.clear()
             group.turns.clear()
-        elif len(heap := group.tenants[waiter.tenant]) > 2 * len(group.arrivals):
-            _compact(heap)
+            group.work_s = group.weight = 0.0
+            return
+        group.work_s -= waiter.work_s
+        line = group.lines[waiter.tenant]
+        line.waiting -= 1
+        line.work_s[waiter.scale] -= waiter.work_s
+        if not line.waiting:
+            del group.lines[waiter.tenant]
+            group.weight -= line.weight
+            if len(group.turns) > 2 * len(group.lines) + _CLEARED_FROM:
+                group.turns[:] = [turn for turn in group.turns if turn[2].waiting]
+                heapq.heapify(group.turns)
+        elif len(line.heap) > 2 * line.waiting + _CLEARED_FROM:
+            line.heap[:] = [item for item in line.heap if not item[2].gone]
+            heapq.heapify(line.heap)
 
     def charge(self, tenant: str, weight: float, tokens: float) -> None:
         """The tenant was served so many tokens more than it was charged; fewer, where that is negative."""
         self._set(tenant, self._served.get(tenant, 0.0) + tokens / weight)
 
     def _fairest(self, group: _Class) -> Waiter:
-        while True:
-            charged, number, name = group.turns[0]
-            heap = group.tenants[name]
-            while heap and heap[0][2].gone:
-                heapq.heappop(heap)
-            if not heap:
-                heapq.heappop(group.turns)
-                del group.tenants[name]
-            elif charged != self._served.get(name, charged):  # it was served meanwhile: to its new place
-                heapq.heapreplace(group.turns, (self._served[name], number, name))
+        self._least(group)
+        heap = group.turns[0][2].heap
+        while heap[0][2].gone:
+            heapq.heappop(heap)
+        return heap[0][2]
+
+    def _least(self, group: _Class) -> float:
+        """What the tenant that is next was charged; brings it to the front. Zero where nobody waits."""
+        turns = group.turns
+        while turns:
+            charged, number, line = turns[0]
+            now = self._served.get(line.tenant, charged)
+            if not line.waiting:
+                heapq.heappop(turns)
+            elif charged != now:  # it was served meanwhile: to its new place
+                heapq.heapreplace(turns, (now, number, line))
             else:
-                return heap[0][2]
+                return charged
+        return 0.0
 
     def _set(self, tenant: str, charged: float) -> None:
         self._served[tenant] = charged
         self._served.move_to_end(tenant)
         if len(self._served) > _MOST_COUNTERS:
             self._served.popitem(last=False)
-
-
-def _compact(heap: list[tuple[float, int, Waiter]]) -> None:
-    """Takes out who left from the middle, before they are more than those who stay."""
-    heap[:] = [item for item in heap if not item[2].gone]
-    heapq.heapify(heap)

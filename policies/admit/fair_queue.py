@@ -3,28 +3,45 @@
 import asyncio
 import math
 from dataclasses import dataclass, field
-from types import TracebackType
 
+from gateway.admission import Room
 from gateway.errors import Overloaded
 from gateway.types import Context, LedgerEntry, Status
-from policies.admit._fair_order import FairOrder, Waiter
+from policies.admit._fair_order import CLASSES, FairOrder, Waiter
+from policies.admit._turns import SOONEST_RETRY_S, DrainRate, Guest
 
 _FRESH_WEIGHT = 0.1
-_SOONEST_RETRY_S = 1.0
 _FIRST_GUESS_S = 0.02
 """Seconds a token, before the first answer has shown how long they take."""
+
+_READ_SHARE = 20
+"""So many tokens are read in the time in which one is written."""
 
 
 class _State:
     """Who holds, who waits, and how long work takes."""
 
-    __slots__ = ("order", "queued_bytes", "queued_tokens", "running", "seconds_per_token", "taken", "turns")
+    __slots__ = (
+        "drained",
+        "latest",
+        "order",
+        "queued_bytes",
+        "queued_tokens",
+        "running",
+        "running_tokens",
+        "seconds_per_token",
+        "taken",
+        "turns",
+    )
 
     def __init__(self, age_s: float) -> None:
         self.order = FairOrder(age_s=age_s)
-        self.turns: dict[Waiter, asyncio.Future[bool]] = {}
+        self.turns: dict[Waiter, tuple[asyncio.Future[bool], Guest]] = {}
+        self.latest: Guest | None = None  # who came last knows the room as it is since the last reload
+        self.drained = tuple(DrainRate() for _ in CLASSES)  # of each class and those above
         self.taken = 0
         self.running: dict[str, tuple[str, float, int]] = {}
+        self.running_tokens = 0
         self.queued_tokens = 0
         self.queued_bytes = 0
         self.seconds_per_token = _FIRST_GUESS_S
@@ -34,7 +51,9 @@ class _State:
 class FairQueue:
     """A bounded queue that serves classes in their order, tenants fairly, and what is short and urgent first.
 
-    ``limit`` requests run at a time; the rest wait, and are bound to a backend only when their turn comes. Who is next:
+    A request runs when one of the route's backends has room for it (``concurrency``, fixed or adaptive, all routes
+    together), and no more than ``limit`` run at a time; the rest wait. Which backend it will be is decided when its
+    turn has come, on what is true then. Who is next:
 
     1. the class, by the tenant's ``priority`` (``interactive``, ``standard``, ``batch``); waiting for ``age_s`` lifts a
        class by one, so that nothing starves;
@@ -45,20 +64,23 @@ class FairQueue:
     ::
 
         work_s    = (prompt_tokens / 20 + output_tokens_p50) x seconds_per_token
-        wait_s    = work that waits in its class and above / limit
-        shed where  waited + wait_s + 1.3 x work_s > deadline
+        slack_s   = the smaller of  deadline.total_s - 1.3 x work_s  and  deadline.first_token_s - time to read
+        wait_s    = (work of one that runs + of the classes above + of its tenant before it, and the others' turns
+                    meanwhile) / running
+        shed where  waited + wait_s > slack_s
 
     ``seconds_per_token`` is the running mean over finished requests, at the load that there is; reading a token takes
     about a twentieth of writing one. A request with no deadline may wait ``wait_s`` seconds.
 
-    Who finds the queue full, or could not be done in time, is refused at once and told how long the queue takes to
-    drain, at least a second.
+    Who finds the queue full, or could not be done in time, is refused at once and told when those who wait now will
+    have left the queue, by how many did so lately; at least a second.
 
     Attributes:
-        limit: requests that run at the same time.
+        limit: requests that run at the same time, at most; ``null`` where the backends' room alone decides, which needs
+            their ``concurrency``.
         queue: requests that may wait; 0 refuses at once.
         queue_tokens: predicted tokens that may wait, in all.
-        queue_bytes: bytes of prompts that may wait, in all.
+        queue_bytes: bytes of requests that may wait, in all.
         wait_s: the longest that one waits.
         age_s: after so long, a request is served as if it were of the class above.
         shed_factor: how much longer than predicted an answer is taken to be, where there is a deadline.
@@ -68,7 +90,7 @@ class FairQueue:
         admit: {use: fair_queue, limit: 64, queue: 2000, wait_s: 30}
     """
 
-    limit: int = 64
+    limit: int | None = 64
     queue: int = 1024
     queue_tokens: int = 4_000_000
     queue_bytes: int = 256 * 1024 * 1024
@@ -78,7 +100,7 @@ class FairQueue:
     _state: _State = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
+        if self.limit is not None and self.limit < 1:
             raise ValueError(f"`limit` must be at least 1, and is {self.limit}")
         for name in ("queue", "queue_tokens", "queue_bytes"):
             if getattr(self, name) < 0:
@@ -98,138 +120,152 @@ class FairQueue:
         """How many wait for one."""
         return len(self._state.order)
 
-    def admit(self, ctx: Context) -> "_Place":
+    def admit(self, ctx: Context, room: Room) -> Guest:
         """Holds a place for as long as the block runs.
 
         Raises:
             Overloaded: the queue is full, the turn did not come in time, or would come too late.
         """
-        return _Place(self, ctx)
+        return Guest(self, ctx, room)
+
+    def expected_wait_s(self, ctx: Context, room: Room) -> float:
+        """See ``Queue.expected_wait_s``."""
+        if not self._state.order and self._has_place(room):
+            return 0.0
+        return self._wait_s(self._waiter(ctx, 0.0))
 
     def observe(self, entry: LedgerEntry) -> None:
         """Learns how long work takes, and charges its tenant what it really was."""
         state = self._state
         charged = state.running.pop(entry.arrival.id, None)
-        if charged is None or not entry.attempts:
+        if charged is None:
             return
         tenant, weight, tokens = charged
+        state.running_tokens -= tokens
         used = sum(a.usage.prompt_tokens // _READ_SHARE + a.usage.output_tokens for a in entry.attempts if a.usage)
         state.order.charge(tenant, weight, used - tokens)
         if entry.outcome.status is Status.OK and used:
             seconds = entry.ended_s - entry.attempts[-1].started_s
             state.seconds_per_token += _FRESH_WEIGHT * (seconds / used - state.seconds_per_token)
 
+    async def enter(self, guest: Guest) -> None:
+        """Returns with a place, or raises without one."""
+        state, ctx = self._state, guest.ctx
+        waiter = self._waiter(ctx, guest.since_s)
+        if not state.order and self._has_place(guest.room):
+            self._take(guest)
+        else:
+            await self._wait(waiter, guest)
+        state.order.charge(waiter.tenant, waiter.weight, waiter.tokens)
+        state.running[ctx.request.arrival.id] = (waiter.tenant, waiter.weight, waiter.tokens)
+        state.running_tokens += waiter.tokens
+
+    def leave(self, guest: Guest) -> None:
+        """The place is free again."""
+        self._state.taken -= 1
+        guest.room.release(guest.ctx.request.arrival.id)
+        self._serve(guest.loop.time())
+
+    # ---- who comes --------------------------------------------------------------------------------------------------
+
     def _waiter(self, ctx: Context, now_s: float) -> Waiter:
-        tokens = ctx.forecast.prompt_tokens // _READ_SHARE + ctx.forecast.output_tokens_p50
-        work_s = tokens * self._state.seconds_per_token
-        total_s = ctx.deadline.total_s if ctx.deadline is not None else None
+        read_tokens = ctx.forecast.prompt_tokens // _READ_SHARE
+        tokens, token_s = read_tokens + ctx.forecast.output_tokens_p50, self._state.seconds_per_token
+        slack_s, deadline = self.wait_s, ctx.deadline
+        if deadline is not None:
+            if deadline.total_s is not None:
+                slack_s = min(slack_s, deadline.total_s - self.shed_factor * tokens * token_s)
+            if deadline.first_token_s is not None:
+                slack_s = min(slack_s, deadline.first_token_s - read_tokens * token_s)
         precedence = ctx.request.arrival.precedence
         return Waiter(
             tenant=ctx.request.arrival.tenant,
             priority=precedence.priority,
             weight=precedence.weight,
             tokens=tokens,
-            work_s=work_s,
-            slack_s=self.wait_s if total_s is None else total_s - self.shed_factor * work_s,
+            work_s=tokens * token_s,
+            slack_s=slack_s,
             since_s=now_s,
         )
 
-    async def _enter(self, ctx: Context, loop: asyncio.AbstractEventLoop) -> Waiter:
+    def _wait_s(self, waiter: Waiter) -> float:
+        """Until the first of those who run is done, and for what is served before it then."""
         state = self._state
-        waiter = self._waiter(ctx, loop.time())
-        if state.taken < self.limit and not state.order:
-            state.taken += 1
-        else:
-            self._refuse_hopeless(waiter, ctx.request.prompt_bytes)
-            await self._wait(waiter, ctx.request.prompt_bytes, loop)
-        state.order.charge(waiter.tenant, waiter.weight, waiter.tokens)
-        state.running[ctx.request.arrival.id] = (waiter.tenant, waiter.weight, waiter.tokens)
-        return waiter
+        running_s = state.running_tokens * state.seconds_per_token / max(len(state.running), 1)
+        return (running_s + state.order.work_ahead_s(waiter)) / max(state.taken, 1)
 
-    def _refuse_hopeless(self, waiter: Waiter, prompt_bytes: int) -> None:
-        state = self._state
-        waiting = len(state.order)
-        if waiting >= self.queue:
-            raise self._overloaded(f"{state.taken} requests are running and {waiting} are waiting")
-        if (
-            state.queued_tokens + waiter.tokens > self.queue_tokens
-            or state.queued_bytes + prompt_bytes > self.queue_bytes
-        ):
-            raise self._overloaded(f"{waiting} requests are waiting, and they are large")
-        wait_s = state.order.work_before_s(waiter.rank) / self.limit
-        if wait_s > waiter.slack_s:
-            raise self._overloaded(f"the wait of about {wait_s:.1f} s would be too long")
-
-    async def _wait(self, waiter: Waiter, prompt_bytes: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Returns with a place, or raises without one. A turn has one fate: whoever sets it first decides."""
-        state = self._state
-        turn: asyncio.Future[bool] = loop.create_future()
-        state.turns[waiter] = turn
+    async def _wait(self, waiter: Waiter, guest: Guest) -> None:
+        state, size_bytes = self._state, sum(map(len, guest.ctx.request.raw.values()))
+        position = state.order.position(waiter.rank) + 1
+        self._refuse_hopeless(waiter, guest, size_bytes, position)
+        turn: asyncio.Future[bool] = guest.loop.create_future()
+        state.turns[waiter], state.latest = (turn, guest), guest
         state.order.push(waiter)
         state.queued_tokens += waiter.tokens
-        state.queued_bytes += prompt_bytes
-        too_late = loop.call_later(min(self.wait_s, max(waiter.slack_s, 0.0)), _expire, turn)
-        self._serve(loop)
+        state.queued_bytes += size_bytes
+        self._serve(guest.since_s)
         try:
-            came = await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.result():
-                state.taken -= 1  # the place came, and the cancellation right after it
-                self._serve(loop)
-            raise
+            came = await guest.turn(turn, min(self.wait_s, max(waiter.slack_s, 0.0)), lambda: self.leave(guest))
         finally:
-            too_late.cancel()
-            state.turns.pop(waiter, None)
+            del state.turns[waiter]
+            if not state.turns:
+                state.latest = None
             state.order.remove(waiter)
             state.queued_tokens -= waiter.tokens
-            state.queued_bytes -= prompt_bytes
+            state.queued_bytes -= size_bytes
+            now_s = guest.loop.time()
+            for rate in state.drained[waiter.rank :]:
+                rate.left(now_s, now_s - waiter.since_s)
+        guest.met(position, now_s - waiter.since_s)
         if not came:
-            raise self._overloaded(f"no place came free within {loop.time() - waiter.since_s:.1f} s")
+            raise self._overloaded(f"no place came free within {now_s - waiter.since_s:.1f} s", waiter, now_s)
 
-    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._state.taken -= 1
-        self._serve(loop)
+    def _refuse_hopeless(self, waiter: Waiter, guest: Guest, size_bytes: int, position: int) -> None:
+        state, waiting, wait_s = self._state, len(self._state.order), self._wait_s(waiter)
+        tokens, queued_bytes = state.queued_tokens + waiter.tokens, state.queued_bytes + size_bytes
+        reason = ""
+        if waiting >= self.queue:
+            reason = f"{state.taken} requests are running and {waiting} are waiting"
+        elif tokens > self.queue_tokens or queued_bytes > self.queue_bytes:
+            reason = f"{waiting} requests are waiting, and they are large"
+        elif wait_s > waiter.slack_s:
+            reason = f"the wait of about {wait_s:.1f} s would be too long"
+        if reason:
+            guest.met(position, wait_s)
+            raise self._overloaded(reason, waiter, guest.since_s)
 
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _overloaded(self, reason: str, waiter: Waiter, now_s: float) -> Overloaded:
+        state, position = self._state, self._state.order.position(waiter.rank)
+        drain_s = state.drained[waiter.rank].wait_s(position, now_s)
+        if drain_s is None:
+            drain_s = state.order.work_before_s(waiter.rank) / max(state.taken, 1)
+        return Overloaded(reason, retry_after_s=max(SOONEST_RETRY_S, drain_s))
+
+    # ---- who is next ------------------------------------------------------------------------------------------------
+
+    def _has_place(self, room: Room) -> bool:
+        if self.limit is not None and self._state.taken >= self.limit:
+            return False
+        free = room.free()
+        return free is None or free > 0
+
+    def _take(self, guest: Guest) -> None:
+        self._state.taken += 1
+        guest.room.hold(guest.ctx.request.arrival.id)
+
+    def _serve(self, now_s: float) -> None:
         """Gives free places to those whose turn it is; who could not be done in time any more gets none."""
         state = self._state
-        now_s = loop.time()
-        while state.taken < self.limit and (waiter := state.order.pop(now_s)) is not None:
-            turn = state.turns[waiter]
+        if not state.order or state.latest is None:
+            return
+        room, loop = state.latest.room, state.latest.loop
+        while self._has_place(room) and (waiter := state.order.pop(now_s)) is not None:
+            turn, guest = state.turns[waiter]
             if turn.done():
                 continue
             in_time = now_s - waiter.since_s <= waiter.slack_s
-            state.taken += in_time
+            if in_time:
+                self._take(guest)
             turn.set_result(in_time)
-
-    def _overloaded(self, reason: str) -> Overloaded:
-        state = self._state
-        drain_s = state.order.work_before_s(2) / self.limit
-        return Overloaded(reason, retry_after_s=max(_SOONEST_RETRY_S, drain_s))
-
-
-_READ_SHARE = 20
-
-
-class _Place:
-    """The block of one request; a class, since a generator would cost each request three times as much."""
-
-    __slots__ = ("_ctx", "_loop", "_policy")
-
-    def __init__(self, policy: FairQueue, ctx: Context) -> None:
-        self._policy = policy
-        self._ctx = ctx
-        self._loop = asyncio.get_running_loop()
-
-    async def __aenter__(self) -> None:
-        await self._policy._enter(self._ctx, self._loop)  # noqa: SLF001  # one thing in two classes
-
-    async def __aexit__(
-        self, cls: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._policy._leave(self._loop)  # noqa: SLF001  # likewise
-
-
-def _expire(turn: "asyncio.Future[bool]") -> None:
-    if not turn.done():
-        turn.set_result(False)
+        if state.order and (self.limit is None or state.taken < self.limit):  # else whoever leaves serves the next
+            room.when_free(lambda: self._serve(loop.time()))

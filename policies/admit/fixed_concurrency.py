@@ -4,13 +4,13 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from types import TracebackType
 
+from gateway.admission import Room
 from gateway.errors import Overloaded
 from gateway.types import Context
+from policies.admit._turns import SOONEST_RETRY_S, Guest
 
 _FRESH_WEIGHT = 0.1
-_SOONEST_RETRY_S = 1.0
 
 
 class _Places:
@@ -40,7 +40,8 @@ class FixedConcurrency:
         retry_after_s = max(1, (waiting + 1) x mean_hold_s / limit)
 
     ``mean_hold_s`` is the running mean of how long a place was held, however that ended; before the first one has
-    ended, ``wait_s`` stands in for it. Time is the event loop's monotonic clock.
+    ended, ``wait_s`` stands in for it. Time is the event loop's monotonic clock. It counts its own places alone,
+    whatever room the backends have: ``fair_queue`` asks them.
 
     Attributes:
         limit: requests that run at the same time.
@@ -75,44 +76,42 @@ class FixedConcurrency:
         """How many wait for one."""
         return len(self._places.queue)
 
-    def admit(self, ctx: Context) -> "_Place":  # noqa: ARG002  # the port's signature
+    def admit(self, ctx: Context, room: Room) -> Guest:
         """Holds a place for as long as the block runs.
 
         Raises:
             Overloaded: the queue is full, or the turn did not come in time.
         """
-        return _Place(self)
+        return Guest(self, ctx, room)
 
-    async def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+    def expected_wait_s(self, ctx: Context, room: Room) -> float:  # noqa: ARG002  # the port's signature
+        """See ``Queue.expected_wait_s``."""
+        return 0.0 if self._places.taken < self.limit else self._drain_s()
+
+    async def enter(self, guest: Guest) -> None:
+        """Returns with a place, or raises without one."""
         places = self._places
         if places.taken < self.limit:
             places.taken += 1
-        elif len(places.queue) >= self.queue:
+            return
+        position, drain_s = len(places.queue) + 1, self._drain_s()
+        if position > self.queue:
+            guest.met(position, drain_s)
             raise self._overloaded(f"{self.limit} requests are running and {len(places.queue)} are waiting")
-        else:
-            await self._wait(loop)
-
-    def _leave(self, held_s: float) -> None:
-        self._places.held(held_s)
-        self._give_back()
-
-    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Returns with a place, or raises without one. A turn has one fate: whoever sets it first decides."""
-        queue = self._places.queue
-        turn: asyncio.Future[bool] = loop.create_future()
-        queue[turn] = None
-        too_late = loop.call_later(self.wait_s, _expire, turn)
+        turn: asyncio.Future[bool] = guest.loop.create_future()
+        places.queue[turn] = None
         try:
-            came = await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.result():
-                self._give_back()  # the place came, and the cancellation right after it
-            raise
+            came = await guest.turn(turn, self.wait_s, self._give_back)
         finally:
-            too_late.cancel()
-            queue.pop(turn, None)
+            places.queue.pop(turn, None)
+        guest.met(position, guest.loop.time() - guest.since_s)
         if not came:
             raise self._overloaded(f"no place came free within {self.wait_s:g} s")
+
+    def leave(self, guest: Guest) -> None:
+        """The place is free again."""
+        self._places.held(guest.loop.time() - guest.entered_s)
+        self._give_back()
 
     def _give_back(self) -> None:
         places = self._places
@@ -123,33 +122,9 @@ class FixedConcurrency:
                 places.taken += 1
                 turn.set_result(True)
 
+    def _drain_s(self) -> float:
+        hold_s = self.wait_s if self._places.mean_hold_s is None else self._places.mean_hold_s
+        return (len(self._places.queue) + 1) * hold_s / self.limit
+
     def _overloaded(self, reason: str) -> Overloaded:
-        places = self._places
-        hold_s = self.wait_s if places.mean_hold_s is None else places.mean_hold_s
-        drain_s = (len(places.queue) + 1) * hold_s / self.limit
-        return Overloaded(reason, retry_after_s=max(_SOONEST_RETRY_S, drain_s))
-
-
-class _Place:
-    """The block of one request; a class, since a generator would cost each request three times as much."""
-
-    __slots__ = ("_loop", "_policy", "_since_s")
-
-    def __init__(self, policy: FixedConcurrency) -> None:
-        self._policy = policy
-        self._loop = asyncio.get_running_loop()
-        self._since_s = 0.0
-
-    async def __aenter__(self) -> None:
-        await self._policy._enter(self._loop)  # noqa: SLF001  # one thing in two classes
-        self._since_s = self._loop.time()
-
-    async def __aexit__(
-        self, cls: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._policy._leave(self._loop.time() - self._since_s)  # noqa: SLF001  # likewise
-
-
-def _expire(turn: "asyncio.Future[bool]") -> None:
-    if not turn.done():
-        turn.set_result(False)
+        return Overloaded(reason, retry_after_s=max(SOONEST_RETRY_S, self._drain_s()))

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import policies
+from gateway.admission import Unbounded
 from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
 from gateway.forecast import Forecast
@@ -31,6 +32,7 @@ Make = Callable[..., Any]
 
 EVERY = [(family, name) for family in plugins.FAMILIES for name in plugins.names(family)]
 ALLOWED = {
+    "gateway.admission",
     "gateway.types",
     "gateway.conversation",
     "gateway.forecast",
@@ -282,11 +284,11 @@ def test_a_forecast_is_never_negative_in_order_and_within_the_cap(family: str, n
 async def test_an_admitter_holds_a_place_and_gives_it_back(make_context: Make, family: str, name: str) -> None:
     """Whether the block ends well or not, as often as one likes."""
     for policy in _built(family, name):
-        async with policy.admit(make_context()):
+        async with policy.admit(make_context(), Unbounded()):
             assert 1 == policy.in_flight
         for _ in range(1000):
             with pytest.raises(ZeroDivisionError):
-                async with policy.admit(make_context()):
+                async with policy.admit(make_context(), Unbounded()):
                     raise ZeroDivisionError
         assert (0, 0) == (policy.in_flight, policy.waiting)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gateway.admission import Unbounded
 from gateway.errors import Overloaded
 from gateway.forecast import Forecast
 from gateway.price import Usage
@@ -25,7 +26,7 @@ def _context(
     arrival = replace(ctx.request.arrival, id=f"r{number}", tenant=tenant, precedence=Precedence(priority=priority))
     return replace(
         ctx,
-        request=replace(ctx.request, arrival=arrival),
+        request=replace(ctx.request, arrival=arrival, raw={"messages": b"[]"}),
         forecast=Forecast(prompt_tokens=0, output_tokens_p50=100, output_tokens_p90=200),
         deadline=Deadline(total_s=total_s) if total_s is not None else None,
     )
@@ -53,7 +54,7 @@ class Guests:
         await settle()
 
     async def _stay(self, number: int, ctx: Context) -> None:
-        async with self.queue.admit(ctx):
+        async with self.queue.admit(ctx, Unbounded()):
             self.inside.append(number)
             try:
                 await self._leave[number].wait()

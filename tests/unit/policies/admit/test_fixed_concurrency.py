@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admission import Unbounded
 from gateway.errors import Overloaded
 from gateway.types import Context
 from policies.admit.fixed_concurrency import FixedConcurrency
@@ -38,7 +39,7 @@ class Guests:
         await settle()
 
     async def _stay(self, number: int) -> None:
-        async with self.door.admit(self._ctx):
+        async with self.door.admit(self._ctx, Unbounded()):
             self.inside.append(number)
             try:
                 await self._leave[number].wait()
@@ -77,7 +78,7 @@ async def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(make_cont
     async with open_house(FixedConcurrency(limit=2, queue=3, wait_s=10), make_context()) as guests:
         await guests.come(1, 2, 3, 4, 5)
         with pytest.raises(Overloaded, match="2 requests are running and 3 are waiting") as caught:
-            async with guests.door.admit(make_context()):
+            async with guests.door.admit(make_context(), Unbounded()):
                 pytest.fail("there was no place")
         assert 20 == caught.value.retry_after_s  # four to go, two at a time, 10 s each
         assert 503 == caught.value.http_status
@@ -95,7 +96,7 @@ async def test_a_turn_that_does_not_come_in_time_ends_in_a_refusal(make_context:
     async with open_house(FixedConcurrency(limit=1, queue=5, wait_s=1e-6), make_context()) as guests:
         await guests.come(1)
         with pytest.raises(Overloaded, match=r"no place came free within 1e-06 s") as caught:
-            async with guests.door.admit(make_context()):
+            async with guests.door.admit(make_context(), Unbounded()):
                 pytest.fail("there was no place")
         assert 1 == caught.value.retry_after_s
         assert (1, 0) == (guests.door.in_flight, guests.door.waiting)
@@ -109,11 +110,11 @@ async def test_the_time_to_come_back_follows_how_long_places_are_held(
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)
     door = FixedConcurrency(limit=1, queue=0, wait_s=10)
     for held_s in (4.0, 14.0):
-        async with door.admit(make_context()):
+        async with door.admit(make_context(), Unbounded()):
             now_s += held_s
-    async with door.admit(make_context()):
+    async with door.admit(make_context(), Unbounded()):
         with pytest.raises(Overloaded) as caught:
-            async with door.admit(make_context()):
+            async with door.admit(make_context(), Unbounded()):
                 pytest.fail("there was no place")
     assert pytest.approx(5.0) == caught.value.retry_after_s
 
@@ -123,7 +124,7 @@ async def test_a_block_that_fails_gives_its_place_back(make_context: Make) -> No
     door = FixedConcurrency(limit=1, queue=0)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
-            async with door.admit(make_context()):
+            async with door.admit(make_context(), Unbounded()):
                 raise ZeroDivisionError
     assert 0 == door.in_flight
 
@@ -143,7 +144,7 @@ async def test_a_waiter_that_is_cancelled_leaves_the_queue(make_context: Make) -
 async def test_a_waiter_cancelled_just_after_its_turn_came_passes_the_place_on(make_context: Make) -> None:
     """The place is granted before the task runs; the cancellation meets it in between."""
     async with open_house(FixedConcurrency(limit=1, queue=5), make_context()) as guests:
-        async with guests.door.admit(make_context()):
+        async with guests.door.admit(make_context(), Unbounded()):
             await guests.come(2, 3)
         guests.tasks[2].cancel()
         await settle()
