@@ -1,7 +1,8 @@
 """What a client says about its request in passing: what it calls the conversation, and by when it wants the answer.
 
 A conversation's name only ever names something inside the tenant that sent it, so it can be forged by nobody but its
-owner: it is a hint for finding the conversation again, never an identity. What is too long or no number is no hint.
+owner: it is a hint for finding the conversation again, never an identity. What is too long is no hint. A deadline is a
+promise that somebody counts on: one that cannot be read is refused, not passed over.
 Which task the request is part of is read beside it (``gateway.task_hints``).
 """
 
@@ -27,7 +28,7 @@ _BODY_FIELDS = ("prompt_cache_key", "previous_response_id")
 class Hints(NamedTuple):
     """What the headers say. ``session`` is the conversation's name, empty where there is none.
 
-    In ``deadline_s`` seconds the answer is wanted; ``fault`` is why what they say of a task cannot be kept.
+    In ``deadline_s`` seconds the answer is wanted; ``fault`` is why what they say of that or of a task cannot be kept.
     """
 
     session: str = ""
@@ -46,11 +47,10 @@ def read_hints(headers: Iterable[tuple[bytes, bytes]]) -> Hints:
         return _NOTHING
     session, deadline_s = "", None
     for name, value in found:
-        if name == _DEADLINE:
-            deadline_s = _deadline_s(value)
-        elif name in _SESSION and not session and len(value) <= MOST_HINT_BYTES:
+        if name in _SESSION and not session and len(value) <= MOST_HINT_BYTES:
             session = value.strip().decode("latin-1")
     try:
+        deadline_s = _deadline_s(found)
         named = task_in_headers([header for header in found if header[0] in TASK_HEADERS])
     except InvalidRequest as error:
         return Hints(session, deadline_s, None, error)
@@ -74,9 +74,20 @@ def session_hint(request: ChatRequest) -> str:
     return ""
 
 
-def _deadline_s(value: bytes) -> float | None:
-    digits = value.strip()
-    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+def _deadline_s(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
+    """The last one that is named.
+
+    Raises:
+        InvalidRequest: it is no whole number of milliseconds within a day.
+    """
+    given = [value.strip() for name, value in headers if name == _DEADLINE]
+    if not given:
         return None
-    milliseconds = int(digits)
-    return milliseconds / 1000 if 0 < milliseconds <= _MOST_DEADLINE_MS else None
+    digits = given[-1]
+    milliseconds = int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else 0
+    if not 0 < milliseconds <= _MOST_DEADLINE_MS:
+        header = _DEADLINE.decode()
+        raise InvalidRequest(
+            f"the header {header} must be a whole number of milliseconds from 1 to {_MOST_DEADLINE_MS}", param=header
+        )
+    return milliseconds / 1000
