@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from backends._listed_price import ListedPrice
 from gateway.facts import ModelFacts
-from gateway.price import Price
 
 CAPABILITIES = frozenset(
     {
@@ -30,25 +30,6 @@ CAPABILITIES = frozenset(
 """The capabilities that requests may need, by the words that the wire formats use."""
 
 _REFUSE_TYPING_ERRORS: Mapping[str, Any] = {"extra": "forbid"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedPrice(Price):
-    """A price as it stands in YAML: unknown keys and amounts below zero are refused."""
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
-
-    def __post_init__(self) -> None:
-        for name in (
-            "input_usd_per_mtok",
-            "output_usd_per_mtok",
-            "cached_input_usd_per_mtok",
-            "cache_write_usd_per_mtok",
-            "request_usd",
-        ):
-            amount = getattr(self, name)
-            if amount is not None and not (amount.is_finite() and amount >= 0):
-                raise ValueError(f"`{name}` must be an amount of zero or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

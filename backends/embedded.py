@@ -16,7 +16,7 @@ from backends._engine_life import EngineLife, Terms
 from backends._engine_model import check_template, model_needs
 from backends._engine_request import CAPABILITIES, CARRIES, generations
 from backends._http import UpstreamNotFound
-from backends._models import ListedPrice
+from backends._listed_price import ListedPrice
 from embedded_engine.client import EngineDied, ProtocolError, RequestFailed
 from embedded_engine.dialogue import Dialogue
 from embedded_engine.known_models import DEFAULT_MODEL, KNOWN_MODELS

@@ -1,18 +1,30 @@
-"""What an attempt used, and what that costs."""
+"""What an attempt used, and what that costs.
 
-from dataclasses import dataclass
+Money is reckoned in whole pico-dollars: a price of one millionth of a dollar per million tokens is one of them a token,
+so that sums are exact whatever their order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
 MILLION = Decimal(1_000_000)
+PICO_USD_PER_USD = 10**12
+
+_SECONDS_PER_DAY = 86_400
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of one attempt. ``prompt_tokens`` includes cached ones, ``output_tokens`` includes reasoning.
 
     ``cache_write_tokens`` went into a cache at a price of their own. ``estimated`` is true where the upstream did not
-    say and the counts are ours.
+    say and the counts are ours, ``inconsistent`` where what it said cannot be and was cut to what can. ``stated_usd``
+    is what it says that the attempt costs, ``None`` where it says nothing.
     """
 
     prompt_tokens: int = 0
@@ -21,29 +33,221 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     reasoning_tokens: int = 0
     cache_write_tokens: int = 0
     estimated: bool = False
+    inconsistent: bool = False
+    stated_usd: Decimal | None = None
+
+
+class CostDoubt(StrEnum):
+    """Why a cost may differ from what the provider charges. A metric label, so it stays small."""
+
+    ESTIMATED_USAGE = "estimated_usage"
+    INCONSISTENT_USAGE = "inconsistent_usage"
+    NO_CACHE_PRICE = "no_cache_price"
+    STATED_ZERO = "stated_zero"
+    ASSUMED_PRICE = "assumed_price"
+
+
+class Charge(NamedTuple):
+    """What an attempt costs: ``None`` where nobody knows. ``source`` says where the figure comes from.
+
+    ``policy`` for a price in the policy file, ``published`` for the provider's list, ``stated`` for what the upstream
+    said of this very answer, ``engine`` for a machine's hours, ``assumed``, or empty where there is no figure.
+    """
+
+    usd: Decimal | None
+    source: str = ""
+    doubts: tuple[CostDoubt, ...] = ()
+
+
+NO_CHARGE = Charge(Decimal(0))
+"""Of an attempt that was refused before it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriceChange:
+    """What is otherwise under a condition; what is left out stays as it is."""
+
+    input_usd_per_mtok: Decimal | None = None
+    output_usd_per_mtok: Decimal | None = None
+    cached_input_usd_per_mtok: Decimal | None = None
+    cache_write_usd_per_mtok: Decimal | None = None
+    reasoning_usd_per_mtok: Decimal | None = None
+    request_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTier(PriceChange):
+    """What all tokens of a request cost whose prompt is longer than ``above_prompt_tokens``."""
+
+    above_prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceHours(PriceChange):
+    """What holds at a time of the day, from ``HH:MM`` to before ``HH:MM`` in UTC, over midnight too."""
+
+    from_utc: str
+    until_utc: str
+
+    def holds(self, unix_s: float) -> bool:
+        """Whether it is that time."""
+        now_s, from_s, until_s = unix_s % _SECONDS_PER_DAY, _second(self.from_utc), _second(self.until_utc)
+        return from_s <= now_s < until_s if from_s <= until_s else now_s >= from_s or now_s < until_s
+
+
+class _Rates(NamedTuple):
+    """Pico-dollars for a token of each class, and for the request. ``None``: what it has no price of its own for."""
+
+    input: int
+    output: int
+    cached: int | None
+    written: int | None
+    reasoning: int | None
+    request: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Price:
-    """What a backend charges for a model; cached input without a price of its own costs what input costs."""
+    """What a backend charges for a model.
+
+    Cached input, input that is written to a cache and reasoning cost what input and output do, where they have no price
+    of their own. ``hours`` are changes by the time of the day, ``tiers`` by the length of the prompt,
+    ``service_tiers`` by the tier that the request asks for (``flex``, ``batch``, ``priority``); they are made in this
+    order. Of several hours the first that holds counts, of tiers the highest that is reached.
+    """
+
+    source: ClassVar[str] = "policy"
 
     input_usd_per_mtok: Decimal
     output_usd_per_mtok: Decimal
     cached_input_usd_per_mtok: Decimal | None = None
     cache_write_usd_per_mtok: Decimal | None = None
+    reasoning_usd_per_mtok: Decimal | None = None
     request_usd: Decimal = Decimal(0)
+    service_tiers: Mapping[str, PriceChange] = field(default_factory=dict)
+    hours: tuple[PriceHours, ...] = ()
+    tiers: tuple[PriceTier, ...] = ()
 
-    def cost_usd(self, usage: Usage) -> Decimal:
+    @cached_property
+    def _flat(self) -> _Rates:
+        return _rates(self)
+
+    @cached_property
+    def _changed(self) -> dict[tuple[int, ...], _Rates]:
+        """The rates under each set of conditions that has come up."""
+        return {}
+
+    def cost_usd(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Decimal:
         """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
-        prompt_tokens = max(usage.prompt_tokens, 0)
-        tokens_usd = max(usage.output_tokens, 0) * self.output_usd_per_mtok
-        if usage.cached_tokens > 0 and self.cached_input_usd_per_mtok is not None:
-            cached_tokens = min(usage.cached_tokens, prompt_tokens)
-            prompt_tokens -= cached_tokens
-            tokens_usd += cached_tokens * self.cached_input_usd_per_mtok
-        if usage.cache_write_tokens > 0 and self.cache_write_usd_per_mtok is not None:
-            written_tokens = min(usage.cache_write_tokens, prompt_tokens)
-            prompt_tokens -= written_tokens
-            tokens_usd += written_tokens * self.cache_write_usd_per_mtok
-        tokens_usd += prompt_tokens * self.input_usd_per_mtok
-        return tokens_usd / MILLION + self.request_usd
+        conditional = self.tiers or self.hours or self.service_tiers
+        rates = self._at(unix_s, usage.prompt_tokens, service_tier) if conditional else self._flat
+        return _usd(rates, usage if _is_consistent(usage) else _cut(usage))
+
+    def charge(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Charge:
+        """The same, with what is doubtful about it. ``unix_s`` is when the attempt began."""
+        conditional = self.tiers or self.hours or self.service_tiers
+        rates = self._at(unix_s, usage.prompt_tokens, service_tier) if conditional else self._flat
+        consistent = _is_consistent(usage)
+        counted = usage if consistent else _cut(usage)
+        usd = _usd(rates, counted)
+        if consistent and not (usage.estimated or usage.inconsistent or (usage.cached_tokens and rates.cached is None)):
+            return Charge(usd, self.source)
+        doubts = [CostDoubt.ESTIMATED_USAGE] if usage.estimated else []
+        if usage.inconsistent or not consistent:
+            doubts.append(CostDoubt.INCONSISTENT_USAGE)
+        if counted.cached_tokens and rates.cached is None and rates.input:
+            doubts.append(CostDoubt.NO_CACHE_PRICE)
+        return Charge(usd, self.source, tuple(doubts))
+
+    def at(self, unix_s: float | None = None, *, prompt_tokens: int = 0, service_tier: str = "") -> "Price":
+        """The plain price that holds for such a request: without conditions."""
+        rates = self._at(unix_s, prompt_tokens, service_tier)
+        mtok = [None if rate is None else Decimal(rate) / MILLION for rate in rates[:5]]
+        return Price(
+            input_usd_per_mtok=mtok[0] or Decimal(0),
+            output_usd_per_mtok=mtok[1] or Decimal(0),
+            cached_input_usd_per_mtok=mtok[2],
+            cache_write_usd_per_mtok=mtok[3],
+            reasoning_usd_per_mtok=mtok[4],
+            request_usd=Decimal(rates.request).scaleb(-12),
+        )
+
+    def _at(self, unix_s: float | None, prompt_tokens: int, service_tier: str) -> _Rates:
+        changes: list[PriceChange] = []
+        if unix_s is not None:
+            changes += [hours for hours in self.hours if hours.holds(unix_s)][:1]
+        reached = [tier for tier in self.tiers if prompt_tokens > tier.above_prompt_tokens]
+        if reached:
+            changes.append(max(reached, key=lambda tier: tier.above_prompt_tokens))
+        if (change := self.service_tiers.get(service_tier)) is not None:
+            changes.append(change)
+        conditions = tuple(map(id, changes))  # they live as long as the price does
+        rates = self._changed.get(conditions)
+        if rates is None:
+            rates = self._changed[conditions] = _rates(self, *changes)
+        return rates
+
+
+def _rates(*layers: "Price | PriceChange") -> _Rates:
+    """In pico-dollars; of what several layers say, the last counts."""
+
+    def last(name: str) -> int | None:
+        said = [usd for layer in layers if (usd := getattr(layer, name)) is not None]
+        return round(said[-1] * (PICO_USD_PER_USD if name == "request_usd" else MILLION)) if said else None
+
+    return _Rates(
+        input=last("input_usd_per_mtok") or 0,
+        output=last("output_usd_per_mtok") or 0,
+        cached=last("cached_input_usd_per_mtok"),
+        written=last("cache_write_usd_per_mtok"),
+        reasoning=last("reasoning_usd_per_mtok"),
+        request=last("request_usd") or 0,
+    )
+
+
+def _usd(rates: _Rates, usage: Usage) -> Decimal:
+    cached_tokens, written_tokens, thought_tokens = (
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    )
+    input_, output, cached, written, reasoning, pico_usd = rates
+    pico_usd += (usage.prompt_tokens - cached_tokens - written_tokens) * input_
+    pico_usd += (usage.output_tokens - thought_tokens) * output
+    if cached_tokens:
+        pico_usd += cached_tokens * (input_ if cached is None else cached)
+    if written_tokens:
+        pico_usd += written_tokens * (input_ if written is None else written)
+    if thought_tokens:
+        pico_usd += thought_tokens * (output if reasoning is None else reasoning)
+    return Decimal(pico_usd).scaleb(-12).normalize()
+
+
+def _is_consistent(usage: Usage) -> bool:
+    """Whether no class has less than nothing, or more than what it is a part of."""
+    cached_tokens, written_tokens = usage.cached_tokens, usage.cache_write_tokens
+    return (
+        cached_tokens >= 0
+        and written_tokens >= 0
+        and cached_tokens + written_tokens <= usage.prompt_tokens
+        and 0 <= usage.reasoning_tokens <= usage.output_tokens
+    )
+
+
+def _cut(usage: Usage) -> Usage:
+    """Cut to what can be: no token is in two classes."""
+    prompt_tokens, output_tokens = max(usage.prompt_tokens, 0), max(usage.output_tokens, 0)
+    cached_tokens = min(max(usage.cached_tokens, 0), prompt_tokens)
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=cached_tokens,
+        cache_write_tokens=min(max(usage.cache_write_tokens, 0), prompt_tokens - cached_tokens),
+        reasoning_tokens=min(max(usage.reasoning_tokens, 0), output_tokens),
+    )
+
+
+def _second(time_of_day: str) -> int:
+    """``HH:MM`` as seconds after midnight."""
+    hours, minutes = time_of_day.split(":")
+    return int(hours) * 3600 + int(minutes) * 60

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from backends._models import CAPABILITIES, ListedModel, ListedPrice
+from backends._listed_price import ListedPrice
+from backends._models import CAPABILITIES, ListedModel
 from gateway.commands.explain import explain
 from gateway.rules.policy_file import (
     DeadlineSpec,
