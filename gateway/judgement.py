@@ -4,7 +4,6 @@ A judge is pure: it looks at a request and its whole answer. Where only somebody
 it answers what is to be asked of whom, and the kernel asks: with limits of time and bytes, off the request's path.
 """
 
-from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -45,17 +44,32 @@ class Judgement(Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
 
 
+def passed(reason: str = "") -> Judgement:
+    """A success without reserve."""
+    return Judgement(success=True, score=1.0, reason=reason)
+
+
+def failed(reason: str) -> Judgement:
+    """A failure without reserve."""
+    return Judgement(success=False, score=0.0, reason=reason)
+
+
+def cannot_say(reason: str) -> Judgement:
+    """No judgement, and why."""
+    return Judgement(success=None, reason=reason)
+
+
 class HttpInquiry(Struct, frozen=True, kw_only=True, gc=False):
     """A question for a service: ``body`` (JSON) is posted to ``url``, and a redirect is not followed.
 
-    ``secret_headers`` are header names with the environment variables that hold their values.
+    ``api_key_env`` is the environment variable whose value is sent as ``Authorization: Bearer``, or empty.
     """
 
     url: str
     body: bytes
     timeout_s: float
     max_reply_bytes: int
-    secret_headers: Mapping[str, str] = {}
+    api_key_env: str = ""
 
 
 class CommandInquiry(Struct, frozen=True, kw_only=True, gc=False):

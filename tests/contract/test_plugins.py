@@ -36,10 +36,13 @@ ALLOWED = {
     "gateway.types",
     "gateway.conversation",
     "gateway.forecast",
+    "gateway.judgement",
     "gateway.ports",
     "gateway.price",
     "gateway.errors",
     "msgspec",
+    "jsonschema_rs",
+    "cel",
 }
 
 
