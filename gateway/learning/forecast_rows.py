@@ -90,7 +90,7 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 class Conversations:
-    """Makes of each row the request that a client would have sent, with the turns before it.
+    """Makes of each row the request that a client would have sent, with the turns before it: one a second.
 
     The prompts of earlier rows of the conversation stand there as they were; an answer whose text is not known is
     filled with words of its length. Bounded: a few prompts of the conversations seen last are kept.
@@ -99,6 +99,7 @@ class Conversations:
     def __init__(self) -> None:
         self._prompts: OrderedDict[Any, list[str]] = OrderedDict()
         self._filler = ""
+        self._rows = 0
 
     def request(self, row: Row) -> ChatRequest:
         """The request of the row."""
@@ -112,7 +113,8 @@ class Conversations:
         if len(self._prompts) > _CONVERSATIONS:
             self._prompts.popitem(last=False)
         messages.append(Message(role="user", content=self._prompt(row)))
-        return request_with(row, tuple(messages))
+        self._rows += 1
+        return request_with(row, tuple(messages), received_s=float(self._rows))
 
     def _turns(self, row: Row, earlier: list[str]) -> list[Message]:
         answers = row.prev_answer_tokens
@@ -143,15 +145,15 @@ class Conversations:
         return self._filler[:chars]
 
 
-def request_with(row: Row, messages: tuple[Message, ...]) -> ChatRequest:
-    """A request of the row's tenant for its model."""
+def request_with(row: Row, messages: tuple[Message, ...], *, received_s: float = 0.0) -> ChatRequest:
+    """A request of the row's tenant for its model, which came at ``received_s``."""
     return ChatRequest(
         arrival=Arrival(
             id=f"{row.tenant}/{row.conv}/{row.turn}",
             operation=Operation.CHAT,
             tenant=row.tenant,
-            received_s=0.0,
-            received_unix_s=0.0,
+            received_s=received_s,
+            received_unix_s=received_s,
             trace=_NO_TRACE,
         ),
         model=row.model,
@@ -162,12 +164,13 @@ def request_with(row: Row, messages: tuple[Message, ...]) -> ChatRequest:
 
 def entry_of(request: ChatRequest, row: Row) -> LedgerEntry:
     """The ledger's entry of the row: an answer that ended well."""
-    ended_s = 1.0 + row.answer_tokens * _SECONDS_PER_TOKEN
+    started_s = request.arrival.received_s
+    ended_s = started_s + 1.0 + row.answer_tokens * _SECONDS_PER_TOKEN
     attempt = Attempt(
         backend="backend",
         model=row.model,
         status=Status.OK,
-        started_s=0.0,
+        started_s=started_s,
         ended_s=ended_s,
         span_id=_NO_TRACE.span_id,
         usage=Usage(prompt_tokens=row.context_tokens, output_tokens=row.answer_tokens),

@@ -21,14 +21,17 @@ _ALIKE = 4
 _PLAIN_ENDS = frozenset('.!?`")*:,')
 _BITS = 0xFFFFFFFF
 
+_OPENING, _ENDING = 0x5BD1E995, 0x9E3779B1
+"""Bits that are turned over in a word's number where it stands at one of the ends."""
+
 # Kinds of features. The hash of a tuple of numbers is not salted, as that of a text is.
 (
     _PROMPT, _TURNS, _CONTEXT, _LAST, _MEAN, _LAST_MEAN, _LAST_PROMPT, _MEAN_PROMPT, _TURNS_MEAN, _RECENT, _BEFORE,
     _BEFORE_LAST, _LONGEST, _SHORTEST, _FIRST, _END, _LINES, _CODE, _CLOSING, _FOREIGN, _ASKED, _UNIT, _WORDS_1,
     _WORDS_2, _WORDS_3, _WORDS_5, _LAST_WORD, _LAST_WORDS, _WORD_MEAN, _WHOLE, _WHOLE_LAST, _WHOLE_MEAN, _HEAD_20,
     _HEAD_40, _TAIL_20, _TAIL_WORD, _OVERLAP, _LIKE, _RATIO, _AGAIN, _SYSTEM, _SETTINGS, _LIMIT, _DRIFT, _DRIFT_LAST,
-    _DRIFT_BOTH, _OPENING, _ENDING,
-) = range(48)  # fmt: skip
+    _DRIFT_BOTH,
+) = range(46)  # fmt: skip
 
 
 def features(request: ChatRequest, seen: Quantities) -> list[int]:
@@ -125,9 +128,9 @@ def _of_words(words: Sequence[bytes], mean: int) -> list[int]:
         return []
     codes = list(map(crc32, words))
     found = {*codes}
-    found |= {hash(pair) & _BITS for pair in pairwise(codes)}
-    found |= {hash((_OPENING, code)) & _BITS for code in codes[:_ENDS_WORDS]}
-    found |= {hash((_ENDING, code)) & _BITS for code in codes[-_ENDS_WORDS:]}
+    found |= {(code * 5 + after) & _BITS for code, after in pairwise(codes)}
+    found |= {code ^ _OPENING for code in codes[:_ENDS_WORDS]}
+    found |= {code ^ _ENDING for code in codes[-_ENDS_WORDS:]}
     later = mean > 0
     first = codes[0]
     found |= {

@@ -15,7 +15,7 @@ from policies.classify._lengths import Lengths
 from policies.classify._model_lengths import ModelLengths, Shift
 from policies.classify._residuals import Spread
 
-_RELEASE = 1
+_RELEASE = 2
 _MACHINE = f"{sys.byteorder} {sys.hash_info.width} {sys.version_info[0]}.{sys.version_info[1]}"
 _MOST_LEVEL = 20.0
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from policies.classify._feature_weights import FeatureWeights
 from policies.classify._length_prior import to_level
+from policies.classify._lesson_pace import LessonPace
 from policies.classify._residuals import Residuals, Spread
 
 _P90_DEVIATIONS = 1.61
@@ -72,7 +73,7 @@ class ModelLengths:
     answer was expected: short ones may turn out many times as long, long ones may not.
     """
 
-    __slots__ = ("bands", "bytes_per_token", "residuals", "shift", "start", "weights")
+    __slots__ = ("bands", "bytes_per_token", "pace", "residuals", "shift", "start", "weights")
 
     def __init__(self, start: Spread) -> None:
         self.start = start
@@ -80,6 +81,7 @@ class ModelLengths:
         self.bands = tuple(Residuals() for _ in range(len(_BAND_ENDS) + 1))
         self.shift = Shift()
         self.weights = FeatureWeights()
+        self.pace = LessonPace()
         self.bytes_per_token: float | None = None
 
     def spread(self, level: float) -> Spread:

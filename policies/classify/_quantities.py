@@ -15,8 +15,8 @@ from gateway.types import ChatRequest
 CHARS_PER_TOKEN = 4.0
 """Of English; enough to tell short from long, not to bill."""
 
-HEAD_CHARS = 400
-TAIL_CHARS = 200
+HEAD_CHARS = 200
+TAIL_CHARS = 100
 
 _HEAD_WORDS = 50
 _TAIL_WORDS = 30

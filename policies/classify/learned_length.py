@@ -16,7 +16,7 @@ from policies.classify._model_lengths import ModelLengths, Shift
 from policies.classify._prompt_tokens import choices, prompt_tokens, writes
 from policies.classify._residuals import Spread
 
-_SLOTS_PER_MB = 1024 * 1024 // 12
+_SLOTS_PER_MB = 1024 * 1024 // 8
 _MOST_MEMORY_MB = 4096
 _SHARE_EVERY = 16
 _SHARED_FOR_S = 7 * 86_400.0
@@ -33,15 +33,16 @@ class LearnedLength:
 
     The formula ships with the package: a dozen figures on how an answer's length goes with the answers before it in
     the conversation, the prompt's length and a few phrases. All else is learned while it serves, from answers that
-    ended well and whose tokens the backend counted. Features are the prompt's words and pairs of words (its first 400
-    and last 200 characters), the lengths of earlier answers, the instructions, settings and tools, as hashes; their
+    ended well and whose tokens the backend counted. Features are the prompt's words and pairs of words (its first 200
+    and last 100 characters), the lengths of earlier answers, the instructions, settings and tools, as hashes; their
     weights are fitted online (AdaGrad, absolute error). Quantiles are split-conformal: of the last 1,024 residuals of
     this model's answers to this tenant that were expected to be about as long, or of those since the model behind the
     name changed. Answers cut short by ``max_tokens`` count as lower bounds (Kaplan-Meier).
 
     What one model's answers to one tenant teach stays with that tenant and that model. Between tenants, and between
     replicas of the gateway, goes only how much longer or shorter a model answers than the formula says: three numbers.
-    Token counts that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything.
+    Token counts that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything. Of
+    one model's answers to one tenant a hundred a second are learned from; more of them would only cost time.
 
     It is kept in the state directory over restarts. ``docs/forecast.md`` has what it reaches and what it costs.
 
@@ -94,13 +95,16 @@ class LearnedLength:
 
     def observe(self, entry: LedgerEntry) -> None:
         """Learns from an answer that ended well and whose tokens the backend counted itself."""
-        answer, request = answer_seen(entry), entry.request
+        request = entry.request
         if request is None:
             return
+        known = self._lengths.known(request)
+        in_time = known is None or known.pace.takes(entry.ended_s)
+        answer = answer_seen(entry) if in_time else None
         if answer is None:
             self._lengths.give_up(request)
             return
-        if self._lengths.known(request) is None:
+        if known is None:
             self._lengths.put(request.arrival.tenant, request.model, ModelLengths(self._start(request)))
         model = self._lengths.learn(request, answer)
         model.learn_bytes_per_token(request.prompt_bytes, answer.prompt_tokens, self.bytes_per_token)

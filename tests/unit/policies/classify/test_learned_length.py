@@ -39,14 +39,15 @@ prompts = (
 
 @pytest.fixture
 def answered(make_request: Make, make_entry: Make) -> Callable[..., Forecast]:
-    """Forecasts a request, lets its answer be seen, and gives the forecast; every request is another one."""
+    """Forecasts a request, lets its answer be seen, and gives the forecast; each is another one, a second later."""
     count = iter(range(1_000_000))
 
     def answer(policy: LearnedLength, tokens: int, text: str = SHORT, *, ended: Any = None, **fields: Any) -> Forecast:
         number = next(count)
         request = make_request(text.format(number), request_id=f"req-{number}", **fields)
         forecast = policy.forecast(request)
-        policy.observe(make_entry(request, output_tokens=tokens, **(ended or {})))
+        entry = make_entry(request, output_tokens=tokens, **(ended or {}))
+        policy.observe(replace(entry, ended_s=float(number)))
         return forecast
 
     return answer
@@ -193,19 +194,20 @@ def test_a_model_that_is_replaced_behind_its_name_is_followed(answered: Make, fa
 
 
 def test_answers_cut_short_count_as_at_least_that_long(answered: Make, make_request: Make) -> None:
-    """Half of them end at a limit of 100 tokens; without it, the model writes 100 to 300."""
-    policy, chance = LearnedLength(), _chance(3)
-    for _ in range(400):
-        tokens = chance.randint(1, 300)
-        if chance.random() < 0.5:
-            answered(
-                policy, min(tokens, 100), max_tokens=100, ended={"finish_reason": "length" if tokens > 100 else "stop"}
-            )
-        else:
-            answered(policy, tokens)
-    forecast = policy.forecast(make_request(SHORT))
-    assert 110 < forecast.output_tokens_p50 < 190
-    assert 240 < forecast.output_tokens_p90 < 330
+    """Half of them end at a limit of 100 tokens; without it, the model writes 100 to 300: the median of nine worlds."""
+    found = []
+    for seed in range(9):
+        policy, chance = LearnedLength(), _chance(seed)
+        for _ in range(400):
+            tokens = chance.randint(1, 300)
+            if chance.random() < 0.5:
+                cut = {"finish_reason": "length" if tokens > 100 else "stop"}
+                answered(policy, min(tokens, 100), max_tokens=100, ended=cut)
+            else:
+                answered(policy, tokens)
+        found.append(policy.forecast(make_request(SHORT)))
+    assert 110 < statistics.median(forecast.output_tokens_p50 for forecast in found) < 190
+    assert 220 < statistics.median(forecast.output_tokens_p90 for forecast in found) < 330
 
 
 def test_a_conversation_that_runs_longer_than_forecast_is_expected_to_go_on_so(
@@ -220,15 +222,14 @@ def test_a_conversation_that_runs_longer_than_forecast_is_expected_to_go_on_so(
         for turn, words in enumerate(((opening,), (opening, "x" * 400, "tell me more"), (opening, "x" * 400, *turns))):
             request = make_request(*words, request_id=f"{number}/{turn}")
             policy.forecast(request)
-            policy.observe(
-                make_entry(request, output_tokens=chance.randint(350, 450) if wordy else chance.randint(80, 120))
-            )
+            entry = make_entry(request, output_tokens=chance.randint(350, 450) if wordy else chance.randint(80, 120))
+            policy.observe(replace(entry, ended_s=float(number)))
     found = []
     for tokens in (400, 100):
         opening = f"{tokens} new"
         first = make_request(opening, request_id=f"first {tokens}")
         policy.forecast(first)
-        policy.observe(make_entry(first, output_tokens=tokens))
+        policy.observe(replace(make_entry(first, output_tokens=tokens), ended_s=1000.0))
         found.append(policy.forecast(make_request(opening, "x" * 400, "tell me more")).output_tokens_p50)
     assert found[0] > 1.3 * found[1]
 
@@ -344,7 +345,7 @@ def test_memory_is_bounded_in_tenants_models_and_requests_under_way(answered: Ma
     assert len(lengths.tenants["busy"]) <= 64
     assert "m199" in lengths.tenants["busy"]
     assert len(lengths.tenants) <= 256
-    assert sum(model.weights.slots * 12 for models in lengths.tenants.values() for model in models.values()) <= 1024**2
+    assert sum(model.weights.slots * 8 for models in lengths.tenants.values() for model in models.values()) <= 1024**2
     assert len(lengths._pending) <= 4096
 
 
