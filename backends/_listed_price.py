@@ -60,7 +60,7 @@ class ListedPrice(Price):
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
 
-    service_tiers: Mapping[str, ListedChange] = field(default_factory=dict)
+    service_tiers: Mapping[str, ListedChange] = field(default_factory=dict, hash=False)
     hours: tuple[ListedHours, ...] = ()
     tiers: tuple[ListedTier, ...] = ()
 

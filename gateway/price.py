@@ -124,7 +124,7 @@ class Price:
     cache_write_usd_per_mtok: Decimal | None = None
     reasoning_usd_per_mtok: Decimal | None = None
     request_usd: Decimal = Decimal(0)
-    service_tiers: Mapping[str, PriceChange] = field(default_factory=dict)
+    service_tiers: Mapping[str, PriceChange] = field(default_factory=dict, hash=False)
     hours: tuple[PriceHours, ...] = ()
     tiers: tuple[PriceTier, ...] = ()
 
