@@ -7,7 +7,7 @@ _TINY = 1e-300
 _CLOSE = 1e-10
 _MOST_TERMS = 300
 _MOST_STEPS = 60
-_DIGITS = 4
+_DIGITS = 6
 
 
 def mean(successes: float, failures: float) -> float:
@@ -39,7 +39,8 @@ def below(share: float, successes: float, failures: float) -> float:
 def interval(successes: float, failures: float, confidence: float) -> tuple[float, float]:
     """The two shares that it is below, and above, with a chance of ``confidence`` each.
 
-    Counts are rounded to four digits, which moves a bound by less than a hundredth of its distance from the mean.
+    Counts are rounded to six digits: up to a million tasks a bound moves by less than a thousandth of its distance from
+    the mean.
     """
     return _interval(_rounded(successes), _rounded(failures), confidence)
 

@@ -31,6 +31,12 @@ _CELL_BELIEF = 4.0
 _SURELY = 1e-4
 _FRESH_FOR = 1e-3
 """A table of chances is made anew after this part of a half-life, in which next to nothing is forgotten."""
+_MOST_CELLS = 256
+"""Of one route. Clients may choose a model's name where a target leaves it open; further ones share a cell."""
+
+_MOST_ASKED = 1024
+_MOST_CHARACTERS = 256
+_OTHER = "other"
 _PREFIX = "cell"
 _BETWEEN = "\x1f"
 
@@ -85,9 +91,8 @@ class Evidence:
     ) -> None:
         """Counts a request that answered ``share`` of a task's requests, or takes back that it did."""
         sign = -1.0 if taken_back else 1.0
-        cell = (request.kind or RequestKind.SHORT_IN_SHORT_OUT, request.backend, request.model)
         self._tallies.add(
-            _BETWEEN.join((_PREFIX, request.route, *cell)),
+            self._name(request),
             (sign * share * success, sign * share * (not success), sign),
             at_unix_s=request.received_unix_s,
             half_life_s=half_life_s,
@@ -100,6 +105,8 @@ class Evidence:
         table = self._table(route, now_unix_s, half_life_s)
         known = table.chances.get(cell)
         if known is None:
+            if len(table.chances) >= _MOST_ASKED:
+                table.chances.clear()
             chance = _chance(table, cell)
             known = table.chances[cell] = chance, chance.success(confidence)
         return known
@@ -109,6 +116,13 @@ class Evidence:
         table = self._table(route, now_unix_s, half_life_s)
         chances = [(cell, _chance(table, cell)) for cell in table.cells]
         return sorted(chances, key=lambda known: (-known[1].n, known[0]))
+
+    def _name(self, request: JudgedRequest) -> str:
+        kind = request.kind or RequestKind.SHORT_IN_SHORT_OUT
+        name = _BETWEEN.join((_PREFIX, *map(_plain, (request.route, kind, request.backend, request.model))))
+        if name in self._tallies or len(self._tallies.names(_of_route(request.route))) < _MOST_CELLS:
+            return name
+        return _BETWEEN.join((_PREFIX, *map(_plain, (request.route, kind, request.backend, _OTHER))))
 
     def _table(self, route: str, now_unix_s: float, half_life_s: float) -> _Table:
         known = self._tables.get(route)
@@ -125,7 +139,7 @@ class Evidence:
         kinds: dict[str, list[float]] = {}
         places: dict[tuple[str, str], list[float]] = {}
         whole, requests = [0.0, 0.0], 0.0
-        for name in self._tallies.names(_BETWEEN.join((_PREFIX, route, ""))):
+        for name in self._tallies.names(_of_route(route)):
             kind, backend, model = name.split(_BETWEEN)[2:]
             sums = self._tallies.total(name, now_unix_s=now_unix_s, half_life_s=half_life_s)
             good, bad, calls = (max(amount, 0.0) for amount in sums)
@@ -137,6 +151,14 @@ class Evidence:
         tasks = sum(whole)
         calls_each = max((requests + 1) / (tasks + 1), 1.0)
         return _Table(self._tallies.changes, now_unix_s, cells, kinds, places, whole, calls_each, {})
+
+
+def _of_route(route: str) -> str:
+    return _BETWEEN.join((_PREFIX, _plain(route), ""))
+
+
+def _plain(name: str) -> str:
+    return name[:_MOST_CHARACTERS].replace(_BETWEEN, " ")
 
 
 def _chance(table: _Table, cell: Cell) -> Chance:

@@ -1,5 +1,6 @@
 """Steers routes by success: what verdicts taught goes onto the candidates, a few tasks explore, a canary is watched."""
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from gateway.decide import decide
 from gateway.limits.gate import Gate
 from gateway.ports import Clock, Shared
 from gateway.rules.route import Route
-from gateway.rules.steer import Canary, Explore, Steer
+from gateway.rules.steer import Explore, Steer
 from gateway.steering.canary import CanaryState, Trial
 from gateway.steering.evidence import Evidence
 from gateway.steering.explore import Explorer
@@ -20,6 +21,9 @@ from gateway.steering.telling import told_of_trial
 from gateway.steering.verdicts import Account, Verdicts
 from gateway.task import JudgedRequest, Verdict
 from gateway.types import Candidate, Context, Decision, LedgerEntry
+
+MEET_EVERY_S = 2.0
+"""How often replicas look at what the others have learned."""
 
 _MOST_ARMS = 20_000
 _TALLIES = "tallies"
@@ -48,6 +52,7 @@ class Steering:
         self._steers: dict[str, Steer] = {}
         self._trials: dict[str, Trial] = {}
         self._arms: OrderedDict[str, bool] = OrderedDict()
+        self._meeting: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return "Steering()"  # its records are those of every configuration
@@ -70,6 +75,19 @@ class Steering:
     def steers(self) -> bool:
         """Whether any route does."""
         return bool(self._steers)
+
+    def start(self) -> None:
+        """Begins to look at what the other replicas learn."""
+        if self._meeting is None:
+            self._meeting = asyncio.create_task(self._meet_on(), name="headrace-steering")
+
+    async def close(self) -> None:
+        """Tells the others the last of it; idempotent."""
+        task, self._meeting = self._meeting, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            self.meet()
 
     # ---- a request --------------------------------------------------------------------------------------------------
 
@@ -234,7 +252,15 @@ class Steering:
 
     def meet(self) -> None:
         """Tells the other replicas what was learned here, and takes in what they learned."""
-        self.tallies.meet()
+        if self._steers:
+            self.tallies.meet()
+            for trial in self._trials.values():
+                self._conclude(trial)
+
+    async def _meet_on(self) -> None:
+        while True:
+            await self._clock.sleep(MEET_EVERY_S)
+            self.meet()
 
     def learned(self) -> Iterator[tuple[str, bytes]]:
         """All sums, in one record."""
@@ -259,11 +285,6 @@ class Steering:
         """How many requests went elsewhere than expected to be best, and what that was expected to cost, in all."""
         tries, usd = self.tallies.total(_EXPLORED + route, now_unix_s=0.0) or (0.0, 0.0)
         return round(tries), usd
-
-    def canary_of(self, route: str) -> Canary | None:
-        """Who is tried on the route."""
-        trial = self._trials.get(route)
-        return trial.canary if trial is not None else None
 
 
 def _usd(requests: Sequence[JudgedRequest]) -> float | None:
