@@ -86,7 +86,8 @@ class BackendFacts:
     ``prompt_cache`` by which rules, where it has any of its own. ``in_flight`` is what it has under way, whoever sent
     it, where it tells: of an engine that several processes share each sees only its own requests. ``unlisted`` is what
     holds for a model that ``models`` does not have. Of its ``operations``, ``translates`` are those that reach it in
-    the shape of OpenAI's chat: it does not speak the client's format.
+    the shape of OpenAI's chat: it does not speak the client's format. ``price_list`` is whose published prices hold
+    where a model has none of its own, ``states_cost`` whether it says of its answers what they cost.
     """
 
     models: Mapping[str, ModelFacts]
@@ -98,6 +99,8 @@ class BackendFacts:
     prefill_tokens_per_s: float | None = None
     seconds_per_token: float | None = None
     keeps_prefixes: bool = True
+    price_list: str = ""
+    states_cost: bool = False
     prompt_cache: PromptCache | None = None
     in_flight: int | None = None
     unlisted: ModelFacts = field(default_factory=ModelFacts)

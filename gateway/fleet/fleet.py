@@ -22,6 +22,7 @@ from gateway.fleet.speeds import Speeds
 from gateway.fleet.standing import Standing
 from gateway.fleet.workload import Workload
 from gateway.ports import Backend, Clock, Shared
+from gateway.prices.price_book import PriceBook
 from gateway.rules.route import Route, Target
 from gateway.types import Candidate, Context
 
@@ -41,6 +42,7 @@ class Fleet:
         chains: makes the digests of prompts.
         replica: this gateway's name among its replicas.
         tell: takes what the other replicas should know, at once and without waiting; ``None`` where there are none.
+        prices: what models cost where their backends do not say.
     """
 
     def __init__(
@@ -51,12 +53,14 @@ class Fleet:
         chains: Chains | None = None,
         replica: str = "",
         tell: Callable[[FleetEvent], None] | None = None,
+        prices: PriceBook | None = None,
     ) -> None:
         self.clock = clock
         self.prefixes = PrefixIndex()
         self.chains = chains or SessionChains()
         self.cooldowns = Cooling(shared)
         self.replica = replica
+        self.prices = prices or PriceBook()
         self.tell = tell
         self.in_flight: Counter[str] = Counter()
         self._flights: dict[int, Flight] = {}
@@ -188,7 +192,7 @@ class Fleet:
     def _lanes_of(self, route: Route, asked: str, backends: Mapping[str, Backend]) -> list[Lane]:
         known = self._lanes.get((id(route), asked))
         if known is None or known[0] is not route:
-            lanes = [self._lane(target, asked, backends[target.backend].facts()) for target in route.targets]
+            lanes = [self._lane(route, target, asked, backends[target.backend].facts()) for target in route.targets]
             if len(self._lanes) >= _MOST_ROUTES_KNOWN:
                 self._lanes.clear()
             self._lanes[id(route), asked] = (route, lanes)
@@ -198,15 +202,15 @@ class Fleet:
         for at, lane in enumerate(lanes):
             facts = backends[lane.backend].facts()
             if facts is not lane.facts:
-                lanes[at] = self._lane(route.targets[at], asked, facts)
+                lanes[at] = self._lane(route, route.targets[at], asked, facts)
                 self._notice_those_away({lane.backend: facts})
         return lanes
 
-    def _lane(self, target: Target, asked: str, facts: BackendFacts) -> Lane:
+    def _lane(self, route: Route, target: Target, asked: str, facts: BackendFacts) -> Lane:
         model = _model_at(target, facts, asked)
-        return Lane(
-            target, model, facts, self.standing(target.backend, model, facts), self.limit(target.backend, facts)
-        )
+        standing, limit = self.standing(target.backend, model, facts), self.limit(target.backend, facts)
+        price = self.prices.price(facts, model) or route.assumed_price
+        return Lane(target, model, facts, standing, limit=limit, price=price)
 
     def _notice_those_away(self, facts: Mapping[str, BackendFacts]) -> None:
         """A backend that was down comes back as another one: with a cold cache, and with a clean record."""

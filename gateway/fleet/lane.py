@@ -10,6 +10,7 @@ from gateway.fleet.adaptive_limit import AdaptiveLimit
 from gateway.fleet.cooling import Cooling, cooling_key
 from gateway.fleet.speeds import ATTENTION_TOKENS
 from gateway.fleet.standing import Standing
+from gateway.price import Price
 from gateway.rules.route import Target
 from gateway.types import Candidate
 
@@ -33,7 +34,14 @@ class Lane:
     __slots__ = ("_idle", "backend", "cache", "cooling_key", "draining", "facts", "limit", "model", "standing")
 
     def __init__(
-        self, target: Target, model: str, facts: BackendFacts, standing: Standing, limit: AdaptiveLimit | None = None
+        self,
+        target: Target,
+        model: str,
+        facts: BackendFacts,
+        standing: Standing,
+        *,
+        limit: AdaptiveLimit | None = None,
+        price: Price | None = None,
     ) -> None:
         self.backend = target.backend
         self.draining = target.drain
@@ -41,7 +49,7 @@ class Lane:
         self.facts = facts
         self.standing = standing
         self.limit = limit
-        self._idle = _idle(target.backend, model, facts)  # a changed copy takes a third of the time of a new one
+        self._idle = _idle(target.backend, model, facts, price)  # a changed copy takes a third of the time of a new one
         self.cooling_key = cooling_key(target.backend, standing.model)
         self.cache = standing.cache
 
@@ -118,7 +126,7 @@ class Lane:
         return resting or cooling.probed(self.standing)
 
 
-def _idle(backend: str, model: str, facts: BackendFacts) -> Candidate:
+def _idle(backend: str, model: str, facts: BackendFacts, price: Price | None) -> Candidate:
     """The candidate as its backend describes it, with nothing under way."""
     known = facts.models.get(model, facts.unlisted)
     return Candidate(
@@ -129,7 +137,7 @@ def _idle(backend: str, model: str, facts: BackendFacts) -> Candidate:
         capabilities=known.capabilities,
         carries=known.carries,
         context_tokens=known.context_tokens,
-        price=known.price,
+        price=price,
         in_flight=0,
         concurrency=facts.concurrency,
         queued_prefill_tokens=0,

@@ -11,6 +11,7 @@ from gateway.fleet.fleet import Fleet
 from gateway.limits.borrower import Borrower
 from gateway.limits.gate import Gate
 from gateway.ports import Clock, Shared
+from gateway.prices.price_book import PRICES_FILE, PriceBook
 from gateway.settings import Settings
 from gateway.stores.memory import MemoryShared
 from gateway.stores.redis_address import read_redis_address
@@ -65,11 +66,12 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
         ConfigurationError: the address is none.
     """
     name = secrets.token_hex(6)
+    prices = PriceBook(settings.state_dir / PRICES_FILE)
     if settings.redis_url is None:
         alone = MemoryShared(clock)
         lender = SqliteLender(settings.state_dir / LIMITS_FILE, clock=clock)
         gate = Gate(Borrower(lender, replica=name, clock=clock), clock=clock)
-        return SharedState(fleet=Fleet(clock=clock, shared=alone), facts=alone, gate=gate)
+        return SharedState(fleet=Fleet(clock=clock, shared=alone, prices=prices), facts=alone, gate=gate)
     from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
     from gateway.stores.redis_lender import RedisLender  # noqa: PLC0415  # likewise
 
@@ -82,6 +84,6 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
         ),
     )
     replicas = Replicas(name, store, clock=clock)
-    fleet = Fleet(clock=clock, shared=replicas, replica=name, tell=replicas.tell)
+    fleet = Fleet(clock=clock, shared=replicas, replica=name, tell=replicas.tell, prices=prices)
     gate = Gate(Borrower(RedisLender(store), replica=name, clock=clock), clock=clock)
     return SharedState(fleet=fleet, facts=replicas, gate=gate, replicas=replicas)
