@@ -20,7 +20,7 @@ from gateway.steering.tallies import Tallies
 from gateway.steering.telling import told_of_trial
 from gateway.steering.verdicts import Account, Verdicts
 from gateway.task import JudgedRequest, Verdict
-from gateway.types import Candidate, Context, Decision, LedgerEntry
+from gateway.types import Candidate, ChatRequest, Context, Decision
 
 MEET_EVERY_S = 2.0
 """How often replicas look at what the others have learned."""
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class Steering:
     """What is learned of all routes that steer. One instance outlives every reload of the policy file.
 
-    It observes entries and verdicts, and keeps and shares what it learns as a ``Learner``.
+    It observes verdicts, and keeps and shares what it learns as a ``Learner``.
 
     Args:
         clock: the time.
@@ -125,17 +125,19 @@ class Steering:
         if trial is not None and route.steer is steer:
             at = next((at for at, target in enumerate(route.targets) if target.canary), None)
             if at is not None:
-                known[at] = self._placed(known[at], trial, stays_with(ctx.request))
+                known[at] = self._placed(known[at], trial, ctx.request)
         return tuple(known)
 
-    def _placed(self, candidate: Candidate, trial: Trial, key: str) -> Candidate:
+    def _placed(self, candidate: Candidate, trial: Trial, request: ChatRequest) -> Candidate:
         """The canary as this task meets it: first of all, or not at all."""
         canary, standing = trial.canary, trial.standing()
         if standing.state is CanaryState.ROLLED_BACK:
             return replace(candidate, down="canary: rolled back", retry_in_s=None)
         if standing.state is CanaryState.BETTER and canary.when_better == "promote":
             return candidate
-        if trial.draws(key):
+        drawn = trial.draws(stays_with(request))
+        self._remember_arm(request, canary=drawn)
+        if drawn:
             return replace(candidate, goes_first=True)
         return replace(
             candidate, down=f"canary: {canary.share:.1%} of the tasks go there, not this one", retry_in_s=None
@@ -174,13 +176,12 @@ class Steering:
 
     # ---- what is learned --------------------------------------------------------------------------------------------
 
-    def observe(self, entry: LedgerEntry) -> None:
-        """Remembers which arm a request met that names no task: a judge's verdict on it comes by its id."""
-        if entry.route not in self._trials or entry.arrival.task is not None or entry.decision is None:
-            return
-        self._arms[entry.arrival.id] = any(bill.candidate.goes_first for bill in entry.decision.order)
-        if len(self._arms) > _MOST_ARMS:
-            self._arms.popitem(last=False)
+    def _remember_arm(self, request: ChatRequest, *, canary: bool) -> None:
+        """A conversation that names no task is judged request by request: verdicts on it come by their ids."""
+        if request.arrival.task is None:
+            self._arms[request.arrival.id] = canary
+            if len(self._arms) > _MOST_ARMS:
+                self._arms.popitem(last=False)
 
     def judged(self, verdict: Verdict) -> None:
         """Learns from a verdict, and unlearns what it revises."""
@@ -264,7 +265,7 @@ class Steering:
 
     def learned(self) -> Iterator[tuple[str, bytes]]:
         """All sums, in one record."""
-        if self._steers:
+        if self.tallies.names(""):  # also of routes that do not steer just now
             yield _TALLIES, self.tallies.record()
 
     def resume(self, record: bytes) -> None:
