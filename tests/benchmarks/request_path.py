@@ -14,12 +14,14 @@ import argparse
 import asyncio
 import cProfile
 import pstats
+import random
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -48,22 +50,30 @@ _DATE = (b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What a client sends, what the upstream answers, read by read, and how an answer ends on the client's side."""
+    """What a client sends, what the upstream answers, read by read, and how an answer ends on the client's side.
+
+    ``prompts`` are different ones, sent in turn: what is asked again is not read again.
+    """
 
     title: str
     requests: int
     prompt_bytes: int = 1024
+    prompts: int = 1
     stream: bool = False
     chunks: int = 0
     chunks_a_read: int = 1
 
-    def request(self) -> bytes:
-        """A request as a client library writes it."""
-        message = {
-            "role": "user",
-            "content": (_SENTENCE * (self.prompt_bytes // len(_SENTENCE) + 1))[: self.prompt_bytes],
-        }
-        fields: dict[str, Any] = {"model": "mock-model", "messages": [message]}
+    def requests_sent(self) -> list[bytes]:
+        """The requests as a client library writes them."""
+        same = (_SENTENCE * (self.prompt_bytes // len(_SENTENCE) + 1))[: self.prompt_bytes]
+        if self.prompts == 1:
+            return [self._request(same)]
+        chance, words = random.Random(1), same.split()  # noqa: S311  # a sample, not a secret
+        drawn = [chance.choices(words, k=len(words)) for _ in range(self.prompts)]
+        return [self._request(f"{number} {' '.join(one)}"[: self.prompt_bytes]) for number, one in enumerate(drawn)]
+
+    def _request(self, prompt: str) -> bytes:
+        fields: dict[str, Any] = {"model": "mock-model", "messages": [{"role": "user", "content": prompt}]}
         if self.stream:
             fields["stream"] = True
         body = msgspec.json.encode(fields)
@@ -123,6 +133,7 @@ _USAGE = b"data: %b\n\n" % msgspec.json.encode({**_ENVELOPE, "choices": [], "usa
 
 SCRIPTS = {
     "a16": Script(title="whole, 1 KB prompt", requests=3000),
+    "n16": Script(title="whole, 1 KB prompt, never the same", requests=3000, prompts=4096),
     "b16": Script(title="whole, 32 KB prompt", requests=1500, prompt_bytes=32768),
     "c16": Script(title="stream, 64 chunks, 22 a read", requests=500, stream=True, chunks=64, chunks_a_read=22),
     "e200": Script(title="stream, 32 chunks, 1 a read", requests=500, stream=True, chunks=32),
@@ -177,7 +188,7 @@ class Load:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._request, self._reads = self.script.request(), self.script.reads()
+        self._requests, self._reads = cycle(self.script.requests_sent()), self.script.reads()
         self._loop = asyncio.get_running_loop()
         self.pair = socket.socketpair()
 
@@ -206,7 +217,7 @@ class Load:
         if self.left:
             self.left -= 1
             self.under_way += 1
-            self._loop.call_soon(wire.protocol.data_received, self._request)
+            self._loop.call_soon(wire.protocol.data_received, next(self._requests))
         elif not self.under_way:
             self.over.set()
 
