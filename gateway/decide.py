@@ -1,9 +1,10 @@
 """The decision: candidates in, an order with its bills out. Pure, so that ``headrace explain`` runs the very same."""
 
+from collections.abc import Sequence
 from itertools import repeat
 
 from gateway.errors import HeadraceError, NoCandidate
-from gateway.rules.route import Route
+from gateway.rules.route import CascadeStep, Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion, Objection
 
 _UNKNOWN_WAIT_S = 5.0
@@ -15,6 +16,8 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
 
     The first filter that objects speaks for a candidate. ``order`` may come out empty: see ``refusal``.
     """
+    if route.cascade:
+        return in_turn([decide_step(step, ctx, candidates) for step in route.cascade])
     eligible: list[Candidate] = []
     excluded: list[Exclusion] = []
     filters = route.filters
@@ -31,6 +34,20 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
         return _steered(route, ctx, eligible, excluded)
     order = route.ranker.order(ctx, _bills(route, ctx, eligible))
     return Decision(order=order, excluded=tuple(excluded), ctx=ctx)
+
+
+def decide_step(step: CascadeStep, ctx: Context, candidates: tuple[Candidate, ...]) -> Decision:
+    """The decision of one step of a cascade, among its own targets."""
+    return decide(step.route, ctx, tuple([one for one in candidates if step.asks(one.backend, one.model)]))
+
+
+def in_turn(decisions: Sequence[Decision]) -> Decision:
+    """The decisions of a cascade's steps as one: their orders one after the other."""
+    return Decision(
+        order=tuple([bill for decision in decisions for bill in decision.order]),
+        excluded=tuple([out for decision in decisions for out in decision.excluded]),
+        ctx=decisions[0].ctx,
+    )
 
 
 def refusal(route: Route, decision: Decision) -> HeadraceError:

@@ -8,13 +8,15 @@ import difflib
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
+from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, as_mapping
 from gateway.rules.parameters import in_our_words
 from gateway.rules.steer_specs import CanarySpec, ExploreSpec, Share, SuccessSpec
 from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TenantSpec
@@ -90,13 +92,19 @@ class Steps(BaseModel):
     success: SuccessSpec | None = None
     least_success: Share | None = None
     explore: ExploreSpec | None = None
+    judge: Annotated[JudgeSpec, BeforeValidator(as_mapping)] | None = None
+    shadow: ShadowSpec | None = None
 
 
 class RouteSpec(Steps):
-    """Which model names go where. ``models`` are names or patterns with ``*``, ``targets`` are ``backend[/model]``."""
+    """Which model names go where. ``models`` are names or patterns with ``*``, ``targets`` are ``backend[/model]``.
+
+    A route has ``targets``, or a ``cascade`` whose steps have them.
+    """
 
     models: Annotated[list[Pattern], Field(min_length=1)]
-    targets: Annotated[list[Annotated[str, Field(min_length=1)] | TargetSpec], Field(min_length=1)]
+    targets: list[Annotated[str, Field(min_length=1)] | TargetSpec] = []
+    cascade: list[CascadeStepSpec] | None = None
     canary: CanarySpec | None = None
 
 
@@ -112,8 +120,10 @@ class PolicyFile(BaseModel):
     defaults: Steps = Steps()
 
     def secret_names(self) -> tuple[str, ...]:
-        """The environment variables that the backends name: the values of ``api_key_env``, ``env`` and the like."""
-        return tuple(dict.fromkeys(_secret_names(self.backends)))
+        """The environment variables that backends and judges name: the values of ``api_key_env``, ``env``..."""
+        steps = (self.defaults, *self.routes.values())
+        judges = [spec.model_dump(include={"judge", "cascade", "shadow"}) for spec in steps]
+        return tuple(dict.fromkeys(_secret_names([self.backends, *judges])))
 
 
 def _secret_names(tree: Any) -> Iterator[str]:
@@ -219,6 +229,14 @@ def _hint(error: ErrorDetails) -> str:
     return ""
 
 
+def _plain(kind: Any) -> Any:
+    """The type that an annotated or an optional one is about."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
+    some = [choice for choice in get_args(kind) if choice is not NoneType]
+    return _plain(some[0]) if len(some) == 1 and NoneType in get_args(kind) else kind
+
+
 def _path(loc: Iterable[int | str]) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if not _is_union_tag(part))
     return text.lstrip(".")
@@ -234,7 +252,7 @@ def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
     model: Any = PolicyFile
     for part in loc:
         if isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
-            model = model.model_fields[str(part)].annotation
+            model = _plain(model.model_fields[str(part)].annotation)
         else:
-            model = (get_args(model) or (model,))[-1]
+            model = _plain((get_args(model) or (model,))[-1])
     return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

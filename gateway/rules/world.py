@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
+from gateway.rules.judged import judged
+from gateway.rules.judging import Judging
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
 from gateway.rules.route import Hedge, Patience, Route, Target
 from gateway.rules.steered import steered
@@ -149,6 +151,8 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
             for index, value in enumerate(values)
         )
 
+    if not spec.targets and spec.cascade is None:
+        raise ConfigurationError("must be given", where=f"routes.{name}.targets", hint="or a `cascade`")
     route = Route(
         name=name,
         models=tuple(spec.models),
@@ -166,13 +170,13 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         deadline=Deadline(**deadline.model_dump()) if (deadline := step("deadline")[0]) is not None else None,
         hedge=Hedge(**hedge.model_dump()) if (hedge := step("hedge")[0]) is not None else None,
     )
-    return steered(
-        route,
-        step,
-        canary=spec.canary,
-        target=lambda text, where: _target(text, where, spec, backends),
-        time_zone=policy.limits.time_zone,
-    )
+    zone = policy.limits.time_zone
+
+    def target(text: str, where: str) -> Target:
+        return _target(text, where, spec, backends)
+
+    route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
+    return judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
 
 
 def _step_name(step: Step) -> str:
@@ -210,4 +214,11 @@ def _policies(route: Route) -> tuple[object, ...]:
         *(policy for _, policy in route.filters),
         *(policy for _, policy in route.scorers),
         route.ranker,
+        *(judge for judging in _judgings(route) for _, judge in judging.judges),
     )
+
+
+def _judgings(route: Route) -> Iterable[Judging]:
+    shadow = route.shadow.judging if route.shadow is not None else None
+    found = (route.judging, shadow, *(step.judging for step in route.cascade))
+    return (judging for judging in found if judging is not None)

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from backends._listed_price import ListedPrice
 from backends._models import CAPABILITIES, ListedModel
 from gateway.commands.explain import explain
+from gateway.rules.judging_specs import JudgeSpec, ShadowSpec
 from gateway.rules.policy_file import (
     DeadlineSpec,
     HedgeSpec,
@@ -263,6 +264,8 @@ _NESTED = {
     "limits": LimitsSpec,
     "deadline": DeadlineSpec,
     "hedge": HedgeSpec,
+    "judge": JudgeSpec,
+    "shadow": ShadowSpec,
 }
 _WORDS_FOR = {"defaults": "as below", "tenants.*.routes": "all", "tenants.*.models": "all"}
 
@@ -293,7 +296,9 @@ def _fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
 def test_the_table_of_fields_has_each_with_its_real_default() -> None:
     """A default that changes in the code changes on the page, or this fails."""
     of_a_route = {
-        f"routes.*.{name}": "must be given" for name in RouteSpec.model_fields if name not in Steps.model_fields
+        name: shown
+        for name, shown in _fields(RouteSpec, "routes.*.").items()
+        if name.removeprefix("routes.*.") not in Steps.model_fields
     }
     expected = _fields(PolicyFile) | of_a_route | _fields(TenantSpec, "tenants.*.") | _fields(Steps)
     of_a_model = {field.name for field in fields(ListedModel)}
