@@ -8,7 +8,6 @@ from gateway.limits.limit import Limit
 from gateway.ports import Classifier, Filter, Ranker, Scorer
 from gateway.price import Price
 from gateway.rules.judging import Judging
-from gateway.rules.judging import Judging
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
 from gateway.types import Arrival, ChatRequest, Context
@@ -76,9 +75,6 @@ class Route:
     judging: Judging | None = None
     cascade: "tuple[CascadeStep, ...]" = ()
     shadow: "Shadow | None" = None
-    judging: Judging | None = None
-    cascade: "tuple[CascadeStep, ...]" = ()
-    shadow: "Shadow | None" = None
     assumed_price: Price | None = None
 
     def context(self, request: ChatRequest, forecast: Forecast, *, priced_only: bool = False) -> Context:
@@ -104,44 +100,6 @@ class Route:
     def answers(self, model: str) -> bool:
         """Whether a request for ``model`` belongs to this route."""
         return any(name_pattern(pattern).fullmatch(model) for pattern in self.models)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CascadeStep:
-    """A step of a cascade: the ``route`` with this step's targets alone, and who judges what they answer.
-
-    The last step has no judges, and its answer goes out as it comes. Of the others an answer is held until it is
-    judged, up to ``max_held_bytes``; where nobody can say it goes out if the step ``serves_unsure``. The step may take
-    ``timeout_s``, an even share of the time that is left where it is ``None``. A stream that is held is kept alive with
-    a comment every ``keep_alive_s``.
-    """
-
-    route: Route
-    judging: Judging | None
-    serves_unsure: bool
-    timeout_s: float | None
-    keep_alive_s: float | None
-    max_held_bytes: int
-
-    def asks(self, backend: str, model: str) -> bool:
-        """Whether a candidate is one of this step's."""
-        return any(one.backend == backend and one.model in {None, model} for one in self.route.targets)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shadow:
-    """Who gets a copy of ``share`` of the requests, 0 to 1, while ``budget`` pays: the ``route`` with one target.
-
-    At most ``concurrency`` copies are under way at once, and none is sent while the machine's load is above
-    ``most_load`` for each of its cores.
-    """
-
-    route: Route
-    judging: Judging | None
-    share: float
-    budget: Limit
-    concurrency: int
-    most_load: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
