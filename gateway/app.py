@@ -81,6 +81,7 @@ class Gateway:
                     max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes
                 ),
                 gate=self._shared.gate,
+                steering=self._shared.steering,
             ),
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
@@ -189,7 +190,7 @@ class Gateway:
         _log.info("the policy file was reloaded")
 
     def _learners(self) -> tuple[Learner, ...]:
-        return self.world.learners()
+        return (*self.world.learners(), self._shared.steering)
 
     def _read_world(self, old: World) -> tuple[PolicyFile, World]:
         policy = read_policy(self._policy_path)
@@ -214,6 +215,7 @@ class Gateway:
         return new
 
     def _rules(self, world: World) -> Rules:
+        self._shared.steering.follow(world.routes)
         limit_bytes, sampling = self._settings.max_header_bytes, read_sampling(self._settings.otel_variables())
         return Rules(
             world, Door(world.tenancy.keys, max_header_bytes=limit_bytes, clock=self._clock, sampling=sampling)

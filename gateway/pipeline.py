@@ -136,7 +136,11 @@ class Pipeline:
 
     async def _serve(self, world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange) -> None:
         """Decides on what is true now, and attempts."""
-        decision = journal.decision = decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
+        candidates = self._bench.fleet.snapshot(route, ctx, world.backends)
+        if route.steer is None or self._bench.steering is None:
+            decision = journal.decision = decide(route, ctx, candidates)
+        else:
+            decision = journal.decision = await self._bench.steering.decide(route, ctx, candidates)
         journal.chunks = self._bench.fleet.chains.chain(ctx.request)[:2]
         await Failover(
             bench=self._bench,

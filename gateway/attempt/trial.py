@@ -21,6 +21,7 @@ from gateway.limits.gate import Gate
 from gateway.ports import Backend, Clock
 from gateway.price import Usage
 from gateway.rules.route import Patience
+from gateway.steering.steering import Steering
 from gateway.trace_context import child
 from gateway.types import Attempt, Call, Candidate, Context, Finish, Status
 from gateway.wire.format import estimate_output
@@ -29,12 +30,16 @@ from gateway.wire.formats import FORMATS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all trials of a gateway share. ``gate`` keeps the limits; ``None`` where nothing can be limited."""
+    """What all trials of a gateway share. ``gate`` keeps the limits; ``None`` where nothing can be limited.
+
+    ``steering`` is what is learned of success; ``None`` where nothing is.
+    """
 
     fleet: Fleet
     clock: Clock
     bounds: AnswerBounds
     gate: Gate | None = None
+    steering: Steering | None = None
 
 
 class Turn(NamedTuple):

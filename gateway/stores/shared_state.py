@@ -13,6 +13,7 @@ from gateway.limits.gate import Gate
 from gateway.ports import Clock, Shared
 from gateway.prices.price_book import PRICES_FILE, PriceBook
 from gateway.settings import Settings
+from gateway.steering.steering import Steering
 from gateway.stores.memory import MemoryShared
 from gateway.stores.redis_address import read_redis_address
 from gateway.stores.replicas import Replicas
@@ -24,21 +25,27 @@ LIMITS_FILE = "limits.sqlite3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedState:
-    """The fleet, small facts, limits, and the line to the other replicas: ``None`` where there are none."""
+    """The fleet, small facts, limits, what is learned of success, and the line to the other replicas.
+
+    ``replicas`` is ``None`` where there are none.
+    """
 
     fleet: Fleet
     facts: Shared
     gate: Gate
+    steering: Steering
     replicas: Replicas | None = None
 
     def start(self) -> None:
         """Looks for the others; returns at once."""
         self.gate.borrower.start()
+        self.steering.start()
         if self.replicas is not None:
             self.replicas.start(self.fleet)
 
     async def close(self) -> None:
         """Gives back what it has of the limits, and tells the others that it leaves; idempotent."""
+        await self.steering.close()
         await self.gate.borrower.close()
         if self.replicas is not None:
             await self.replicas.close()
@@ -71,7 +78,9 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
         alone = MemoryShared(clock)
         lender = SqliteLender(settings.state_dir / LIMITS_FILE, clock=clock)
         gate = Gate(Borrower(lender, replica=name, clock=clock), clock=clock)
-        return SharedState(fleet=Fleet(clock=clock, shared=alone, prices=prices), facts=alone, gate=gate)
+        steering = Steering(clock=clock, seat=name, gate=gate)
+        fleet = Fleet(clock=clock, shared=alone, prices=prices)
+        return SharedState(fleet=fleet, facts=alone, gate=gate, steering=steering)
     from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
     from gateway.stores.redis_lender import RedisLender  # noqa: PLC0415  # likewise
 
@@ -86,4 +95,5 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
     replicas = Replicas(name, store, clock=clock)
     fleet = Fleet(clock=clock, shared=replicas, replica=name, tell=replicas.tell, prices=prices)
     gate = Gate(Borrower(RedisLender(store), replica=name, clock=clock), clock=clock)
-    return SharedState(fleet=fleet, facts=replicas, gate=gate, replicas=replicas)
+    steering = Steering(clock=clock, seat=name, gate=gate)
+    return SharedState(fleet=fleet, facts=replicas, gate=gate, steering=steering, replicas=replicas)
