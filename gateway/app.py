@@ -2,32 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
+from gateway.account_pages import AccountPages
+from gateway.accounts.opening import open_accounts
 from gateway.attempt.sink import AnswerBounds
 from gateway.attempt.trial import Bench
 from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.errors import ConfigurationError
-from gateway.learning.kept_state import open_learning, open_rows
+from gateway.learning.kept_state import LEDGER_FILE, SECONDS_PER_DAY, open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
 from gateway.pipeline import Pipeline, Rules
-from gateway.ports import Backend, Clock, Learner, Surroundings
+from gateway.ports import Clock, Learner, Surroundings
+from gateway.process.retirement import Retirement
 from gateway.process.worker_line import Assignment
 from gateway.rules.policy_file import PolicyFile, read_policy
 from gateway.rules.world import World, build_world
+from gateway.scrape import live
 from gateway.settings import Settings
 from gateway.site import Front, Outlook, Readiness, build_site
 from gateway.stores.shared_state import open_shared_state
+from gateway.task import VerdictObserver
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.label_names import label_names
-from gateway.telemetry.live_gauges import BackendState, Live
+from gateway.telemetry.live_gauges import Live
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.providers import open_spans, read_sampling
 from gateway.telemetry.sibling_metrics import SiblingMetrics
@@ -56,7 +61,6 @@ class Gateway:
         self._clock = clock or SystemClock()
         self._reloading = asyncio.Lock()
         self._reloads_asked = self._reloads_answered = 0
-        self._retiring: set[asyncio.Task[None]] = set()
         self._policy_path = settings.policy or DEFAULT_POLICY
         policy = read_policy(self._policy_path)
         world = build_world(policy, file=str(self._policy_path))
@@ -72,6 +76,14 @@ class Gateway:
         lines = AccessLog() if settings.access_log else None
         sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)
+        self._accounts = open_accounts(
+            settings.state_dir / LEDGER_FILE,
+            self._rows,
+            self._ledger,
+            clock=self._clock,
+            keep_s=settings.ledger_days * SECONDS_PER_DAY,
+            observers=self._verdict_observers,
+        )
         self.pipeline = Pipeline(
             self._rules(world),
             bench=Bench(
@@ -86,6 +98,7 @@ class Gateway:
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
         )
+        self._retirement = Retirement(self._fleet, self.pipeline.settled)
         self.asgi: ASGIApp = self._front()
 
     @property
@@ -143,11 +156,13 @@ class Gateway:
         await self.pipeline.drain(0)
         try:
             async with self._reloading:  # what a reload has just started is closed, too
-                await asyncio.gather(*self._retiring)
+                await self._retirement.done()
                 for backend in self.world.backends.values():
                     await backend.close()
         finally:
             await self._ledger.close()
+            if self._accounts is not None:
+                await self._accounts.close()
             await self._learning.close()
             await self._shared.close()
             if self._siblings is not None:
@@ -186,11 +201,15 @@ class Gateway:
         self._metrics.rename(label_names(new))
         in_use = {id(backend) for backend in new.backends.values()}
         gone = {name: backend for name, backend in old.backends.items() if id(backend) not in in_use}
-        self._retire(gone)
+        self._retirement.retire(gone)
         _log.info("the policy file was reloaded")
 
     def _learners(self) -> tuple[Learner, ...]:
         return (*self.world.learners(), self._shared.steering)
+
+    def _verdict_observers(self) -> tuple[VerdictObserver, ...]:
+        policies = [one for one in self.world.observers() if isinstance(one, VerdictObserver)]
+        return (self._shared.steering, *policies)
 
     def _read_world(self, old: World) -> tuple[PolicyFile, World]:
         policy = read_policy(self._policy_path)
@@ -246,6 +265,12 @@ class Gateway:
             door=lambda: self.pipeline.rules.door,
             readiness=self.readiness,
             metrics=self._render_metrics,
+            pages=AccountPages(
+                self._accounts.book if self._accounts is not None else None,
+                door=lambda: self.pipeline.rules.door,
+                clock=self._clock,
+                body_timeout_s=self._settings.body_timeout_s,
+            ).routes(),
             started_unix_s=int(self._clock.unix_s()),
         )
         inference = Endpoints(
@@ -266,33 +291,10 @@ class Gateway:
         return SiblingMetrics(self._metrics, self._live(), run_dir=run_dir, worker=assignment.worker)
 
     def _live(self) -> Live:
-        return Live(
-            in_flight=lambda: self.pipeline.running,
-            queued=lambda: sum(getattr(admitter, "waiting", 0) for admitter in self.world.admitters().values()),
-            backends=lambda: [
-                BackendState(name=name, up=backend.facts().down is None, in_flight=self._fleet.in_flight[name])
-                for name, backend in self.world.backends.items()
-            ],
-            dropped=lambda: {
-                "handed_over": self._ledger.dropped,
-                "rows": self._rows.dropped if self._rows else 0,
-            },
-            observer_failures=lambda: self._ledger.observer_failures,
-            shared_lost=self._shared.lost,
-            shared_dropped=self._shared.dropped,
+        return live(
+            lambda: self.pipeline,
+            fleet=self._fleet,
+            ledger=lambda: self._ledger,
+            rows=self._rows,
+            shared=self._shared,
         )
-
-    def _retire(self, backends: Mapping[str, Backend]) -> None:
-        """Closes backends that the new world does not have, once the requests that may use them have ended."""
-
-        async def close_when_settled() -> None:
-            await self.pipeline.settled()
-            for backend in backends.values():
-                await backend.close()
-
-        for name in backends:
-            self._fleet.forget(name)  # at once: nothing of the old one is true of who comes under its name
-        if backends:
-            task = asyncio.create_task(close_when_settled(), name="headrace-retire")
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)

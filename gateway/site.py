@@ -1,6 +1,6 @@
 """Everything that is not inference: models, health, metrics; and the front that every request comes through."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +34,14 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What the site shows, asked for at each request since a reload may replace it."""
+    """What the site shows, asked for at each request since a reload may replace it. ``pages`` are more routes."""
 
     world: Callable[[], World]
     door: Callable[[], Door]
     readiness: Callable[[], Readiness]
     metrics: Callable[[str], tuple[bytes, str]]
     started_unix_s: int
+    pages: Sequence[Route] = ()
 
 
 class Front:
@@ -108,6 +109,7 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
         _engine_route(outlook),
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
+        *outlook.pages,
     ]
     handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)

@@ -75,7 +75,7 @@ class Verdict(Struct, frozen=True, kw_only=True, gc=False):
 
 @runtime_checkable
 class VerdictObserver(Protocol):
-    """Anything that learns from whether tasks succeeded: a policy, beside or without ``observe``."""
+    """An observer of entries that learns from whether tasks succeeded, too."""
 
     def judged(self, verdict: Verdict) -> None:
         """Takes one verdict into account, the first or a revised one. On the event loop: quick, no I/O, no raise."""

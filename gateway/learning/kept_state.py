@@ -10,7 +10,7 @@ from gateway.stores.sql import SqlLedger
 LEDGER_FILE = "ledger.sqlite3"
 LEARNED_FOLDER = "learned"
 
-_SECONDS_PER_DAY = 86_400
+SECONDS_PER_DAY = 86_400
 
 
 def open_rows(settings: Settings) -> SqlLedger | None:
@@ -20,7 +20,7 @@ def open_rows(settings: Settings) -> SqlLedger | None:
     return SqlLedger(
         settings.state_dir / LEDGER_FILE,
         capacity=settings.ledger_rows_waiting,
-        keep_s=settings.ledger_days * _SECONDS_PER_DAY,
+        keep_s=settings.ledger_days * SECONDS_PER_DAY,
         keep_decisions=settings.ledger_decisions,
     )
 

@@ -113,7 +113,7 @@ async def test_a_removed_backend_is_closed_when_its_requests_have_ended(
         hand_clock.advance(5)
         await task
         assert "first" == running.text
-        await asyncio.gather(*gateway._retiring)
+        await asyncio.gather(*gateway._retirement._tasks)
         assert (False, 1) == (_is_open(removed), removed.open_calls)
 
 
@@ -127,7 +127,7 @@ async def test_a_changed_backend_retires_and_an_unchanged_one_stays(site: Any) -
         same, changed = gateway.world.backends["same"], gateway.world.backends["changed"]
         site.file.write_text(both.format("new"))
         await gateway.reload()
-        await asyncio.gather(*gateway._retiring)
+        await asyncio.gather(*gateway._retirement._tasks)
         assert gateway.world.backends["same"] is same
         assert (True, False, True) == (_is_open(same), _is_open(changed), _is_open(gateway.world.backends["changed"]))
 
@@ -159,7 +159,7 @@ async def test_reloads_come_one_after_the_other(site: Any) -> None:
     async with site.running(ONE) as gateway:
         site.file.write_text(OTHER)
         await asyncio.gather(gateway.reload(), gateway.reload())
-        await asyncio.gather(*gateway._retiring)
+        await asyncio.gather(*gateway._retirement._tasks)
         assert ["other"] == list(gateway.world.backends)
         assert _is_open(gateway.world.backends["other"])
 

@@ -1,0 +1,49 @@
+"""Opens the accounts of a gateway over its ledger."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gateway.accounts.task_book import TaskBook
+from gateway.accounts.verdicts import Verdicts
+from gateway.ledger.ledger import EntryLedger
+from gateway.ports import Clock
+from gateway.stores.sql import SqlLedger
+from gateway.stores.tables import LedgerTables, open_tables
+from gateway.task import VerdictObserver
+
+WRITTEN_WITHIN_S = 2.0
+"""Who asks for a task's account waits so long for what has just ended to be in it."""
+
+
+class Accounts:
+    """The tables, and what is made of them."""
+
+    def __init__(self, tables: LedgerTables, book: TaskBook) -> None:
+        self.book = book
+        self._tables = tables
+
+    async def close(self) -> None:
+        """Gives everything back; idempotent."""
+        await self._tables.close()
+
+
+def open_accounts(
+    where: Path,
+    rows: SqlLedger | None,
+    ledger: EntryLedger,
+    *,
+    clock: Clock,
+    keep_s: float,
+    observers: Callable[[], Sequence[VerdictObserver]],
+) -> Accounts | None:
+    """The accounts over the ledger at ``where``; ``None`` where there is none. Nothing is connected yet."""
+    if rows is None:
+        return None
+
+    async def written() -> bool:
+        ledger.flush()
+        return await rows.flush(WRITTEN_WITHIN_S)
+
+    tables = open_tables(where)
+    verdicts = Verdicts(tables, observers)
+    return Accounts(tables, TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s))
