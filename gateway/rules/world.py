@@ -1,6 +1,6 @@
 """A policy file come to life: its backends, routes and tenants, built whole or not at all."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,6 +140,20 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         source: Steps = spec if key in spec.model_fields_set else policy.defaults
         return getattr(source, key), f"{where}.{key}"
 
+    def target(text: str | TargetSpec, where: str) -> Target:
+        return _target(text, where, spec, backends)
+
+    if not spec.targets and spec.cascade is None:
+        raise ConfigurationError("must be given", where=f"routes.{name}.targets", hint="or a `cascade`")
+    targets = tuple(target(text, f"routes.{name}.targets[{i}]") for i, text in enumerate(spec.targets))
+    route, zone = _plain_route(name, tuple(spec.models), targets, step), policy.limits.time_zone
+    route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
+    return judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
+
+
+def _plain_route(
+    name: str, models: tuple[str, ...], targets: tuple[Target, ...], step: Callable[[str], tuple[Any, str]]
+) -> Route:
     def one(key: str, family: str) -> Any:
         value, where = step(key)
         return plugins.build(family, value, where=where)
@@ -151,14 +165,10 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
             for index, value in enumerate(values)
         )
 
-    if not spec.targets and spec.cascade is None:
-        raise ConfigurationError("must be given", where=f"routes.{name}.targets", hint="or a `cascade`")
-    route = Route(
+    return Route(
         name=name,
-        models=tuple(spec.models),
-        targets=tuple(
-            _target(target, f"routes.{name}.targets[{i}]", spec, backends) for i, target in enumerate(spec.targets)
-        ),
+        models=models,
+        targets=targets,
         classifier=one("classify", "classify"),
         admitter=one("admit", "admit"),
         filters=many("filter", "filter"),
@@ -170,13 +180,6 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         deadline=Deadline(**deadline.model_dump()) if (deadline := step("deadline")[0]) is not None else None,
         hedge=Hedge(**hedge.model_dump()) if (hedge := step("hedge")[0]) is not None else None,
     )
-    zone = policy.limits.time_zone
-
-    def target(text: str, where: str) -> Target:
-        return _target(text, where, spec, backends)
-
-    route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
-    return judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
 
 
 def _step_name(step: Step) -> str:
