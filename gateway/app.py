@@ -16,7 +16,7 @@ from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.errors import ConfigurationError
-from gateway.learning.kept_state import LEDGER_FILE, SECONDS_PER_DAY, open_learning, open_rows
+from gateway.learning.kept_state import open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
 from gateway.pipeline import Pipeline, Rules
@@ -77,12 +77,7 @@ class Gateway:
         sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)
         self._accounts = open_accounts(
-            settings.state_dir / LEDGER_FILE,
-            self._rows,
-            self._ledger,
-            clock=self._clock,
-            keep_s=settings.ledger_days * SECONDS_PER_DAY,
-            observers=self._verdict_observers,
+            settings, self._rows, self._ledger, clock=self._clock, observers=self._verdict_observers
         )
         self.pipeline = Pipeline(
             self._rules(world),
@@ -208,8 +203,8 @@ class Gateway:
         return (*self.world.learners(), self._shared.steering)
 
     def _verdict_observers(self) -> tuple[VerdictObserver, ...]:
-        policies = [one for one in self.world.observers() if isinstance(one, VerdictObserver)]
-        return (self._shared.steering, *policies)
+        learning = (*self.world.observers(), *((self._shared.steering,) if self._shared.steering.steers else ()))
+        return tuple(one for one in learning if isinstance(one, VerdictObserver))
 
     def _read_world(self, old: World) -> tuple[PolicyFile, World]:
         policy = read_policy(self._policy_path)

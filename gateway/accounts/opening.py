@@ -1,12 +1,13 @@
 """Opens the accounts of a gateway over its ledger."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from gateway.accounts.task_book import TaskBook
 from gateway.accounts.verdicts import Verdicts
+from gateway.learning.kept_state import LEDGER_FILE, SECONDS_PER_DAY
 from gateway.ledger.ledger import EntryLedger
 from gateway.ports import Clock
+from gateway.settings import Settings
 from gateway.stores.sql import SqlLedger
 from gateway.stores.tables import LedgerTables, open_tables
 from gateway.task import VerdictObserver
@@ -28,15 +29,14 @@ class Accounts:
 
 
 def open_accounts(
-    where: Path,
+    settings: Settings,
     rows: SqlLedger | None,
     ledger: EntryLedger,
     *,
     clock: Clock,
-    keep_s: float,
     observers: Callable[[], Sequence[VerdictObserver]],
 ) -> Accounts | None:
-    """The accounts over the ledger at ``where``; ``None`` where there is none. Nothing is connected yet."""
+    """The accounts over the gateway's ledger; ``None`` where none is kept. Nothing is connected yet."""
     if rows is None:
         return None
 
@@ -44,6 +44,7 @@ def open_accounts(
         ledger.flush()
         return await rows.flush(WRITTEN_WITHIN_S)
 
-    tables = open_tables(where)
+    tables = open_tables(settings.state_dir / LEDGER_FILE)
+    keep_s = settings.ledger_days * SECONDS_PER_DAY
     verdicts = Verdicts(tables, observers)
     return Accounts(tables, TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s))
