@@ -21,6 +21,8 @@ CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 
 REQUEST_ID: Final = "headrace.request.id"
+TASK: Final = "headrace.task.id"
+STAGE: Final = "headrace.task.stage"
 TENANT: Final = "headrace.tenant"
 ROUTE: Final = "headrace.route"
 STATUS: Final = "headrace.status"

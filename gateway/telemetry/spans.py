@@ -158,6 +158,10 @@ def _request_attributes(entry: LedgerEntry, operation: str) -> dict[str, Value]:
         names.STATUS: outcome.status.value,
         names.ATTEMPTS: len(entry.attempts),
     }
+    if entry.arrival.task is not None:
+        attributes[names.TASK] = entry.arrival.task.id
+        if entry.arrival.task.stage:
+            attributes[names.STAGE] = entry.arrival.task.stage
     if request is not None:
         attributes[names.REQUEST_MODEL] = request.model[:MAX_MODEL_CHARACTERS]
         attributes[names.REQUEST_STREAM] = request.stream

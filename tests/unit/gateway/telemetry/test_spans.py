@@ -20,6 +20,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes, http_attributes
 
 from gateway.price import Usage
+from gateway.task import Task
 from gateway.telemetry import span_names, spans
 from gateway.telemetry.spans import SpanSink
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
@@ -209,6 +210,17 @@ async def test_refused_request_has_a_server_span_alone(collector: Collector, mak
     assert [("chat", SERVER, UNSET, 429)] == [
         (span.name, span.kind, span.status.code, attributes["http.response.status_code"])
         for span, attributes in exported
+    ]
+
+
+async def test_the_task_is_on_the_span_of_its_request(collector: Collector, make_entry: MakeEntry) -> None:
+    """With its stage where there is one: traces are found by tasks, which are too many for a metric."""
+    entry = make_entry(1)
+    staged = replace(entry, arrival=replace(entry.arrival, task=Task(id="t-1", stage="plan")))
+    alone = replace(entry, arrival=replace(entry.arrival, task=Task(id="t-2")))
+    servers = _of_kind(await _exported(collector, staged, alone), SERVER)
+    assert [("t-1", "plan"), ("t-2", None)] == [
+        (span.attributes[span_names.TASK], span.attributes.get(span_names.STAGE)) for span in servers
     ]
 
 
