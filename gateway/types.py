@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from gateway.conversation import Message, Prompt, Sampling
+from gateway.conversation import Message, Prompt, Sampling, Translation
 from gateway.forecast import Forecast
-from gateway.price import Price, Usage
+from gateway.price import CostDoubt, Price, Usage
 from gateway.success import Success
 from gateway.task import Task
 from gateway.worth import Deadline, Precedence, Worth
@@ -39,6 +39,8 @@ class Operation(StrEnum):
     CHAT = "chat"
     COMPLETION = "completion"
     EMBEDDING = "embedding"
+    MESSAGES = "messages"
+    COUNT_TOKENS = "count_tokens"
     __hash__ = str.__hash__  # an enum's own is a function in Python, which every look-up by it would call
 
 
@@ -64,7 +66,8 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
 
     ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
     client calls its conversation: a hint, no identity. It wants its whole answer ``deadline_s`` after ``received_s``.
-    ``task`` is what it says the request is part of; ``None`` where it does not say.
+    ``task`` is what it says the request is part of; ``None`` where it does not say. ``format_headers`` belong to its
+    format as the body does, and go on to upstreams that speak it.
     """
 
     id: str
@@ -77,18 +80,7 @@ class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     deadline_s: float | None = None
     precedence: Precedence = Precedence()
     task: Task | None = None
-
-
-class Translation(Struct, frozen=True, kw_only=True, gc=False):
-    """A body of another format in the shape of OpenAI's chat, for backends that do not speak the client's.
-
-    ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
-    what has no place there. ``origins`` names the client's own field for those that are called differently.
-    """
-
-    fields: Mapping[str, Any]
-    lost: tuple[str, ...] = ()
-    origins: Mapping[str, str] = {}
+    format_headers: tuple[tuple[str, str], ...] = ()
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
@@ -122,12 +114,13 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Context(Struct, frozen=True, kw_only=True, gc=False):
-    """All that a policy may look at, besides the candidate in question."""
+    """All that a policy may look at, besides the candidate. ``priced_only``: a limit wants one whose price is known."""
 
     request: ChatRequest
     forecast: Forecast
     worth: Worth
     deadline: Deadline | None = None
+    priced_only: bool = False
 
 
 class Candidate(Struct, frozen=True, kw_only=True, gc=False):
@@ -221,13 +214,15 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
 class Call(Struct, frozen=True, kw_only=True):
     """What a backend is asked to do: this request, on this model, traced under this span.
 
-    ``expected_output_tokens`` is one answer's forecast, ``time_left_s`` its deadline; ``None`` where nobody says.
+    ``expected_prompt_tokens`` and ``expected_output_tokens`` (of one answer) are forecasts, ``time_left_s`` is its
+    deadline; ``None`` where nobody says.
     """
 
     request: ChatRequest
     model: str
     trace: TraceContext
     expected_output_tokens: int | None = None
+    expected_prompt_tokens: int | None = None
     time_left_s: float | None = None
 
 
@@ -245,7 +240,9 @@ class Finish(Struct, frozen=True, kw_only=True, gc=False):
 class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One try on one backend, the abandoned ones too. Times are on the monotonic clock.
 
-    ``cost_usd`` is ``None`` where no price is known, which is not the same as free. ``error`` is the error's class,
+    ``cost_usd`` is ``None`` where no price is known, which is not the same as free; ``cost_source`` says where it comes
+    from and ``cost_doubts`` why it may be wrong: see ``gateway.price``. ``answered_model`` is what the upstream calls
+    itself, where that is not ``model``. ``error`` is the error's class,
     ``detail`` its words, which may quote an upstream and so never become a label. A stream came in ``bursts``.
     """
 
@@ -258,6 +255,9 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     first_token_s: float | None = None
     usage: Usage | None = None
     cost_usd: Decimal | None = None
+    cost_source: str = ""
+    cost_doubts: tuple[CostDoubt, ...] = ()
+    answered_model: str = ""
     error: str = ""
     detail: str = ""
     upstream_status: int | None = None

@@ -1,10 +1,10 @@
 """The headers of our answers. Only what stands here crosses: an upstream's own headers never do."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import lru_cache
 from urllib.parse import quote
 
+from gateway.attempt.attempt_cost import AttemptCost
 from gateway.errors import HeadraceError, MethodNotAllowed
 from gateway.price import Usage
 from gateway.types import Attempt, Candidate, Context
@@ -25,22 +25,24 @@ class Receipt:
     Args:
         ctx: the request and its forecast.
         candidate: who serves it.
+        cost: what the attempt costs.
         attempt: which one this is, counted from one.
         more: headers that tell of the request's limits.
     """
 
-    __slots__ = ("_attempt", "_candidate", "_cost_usd", "_ctx", "_more", "_priced")
+    __slots__ = ("_attempt", "_candidate", "_cost", "_ctx", "_more")
 
-    def __init__(self, ctx: Context, candidate: Candidate, *, attempt: int, more: Sequence[RawHeader] = ()) -> None:
+    def __init__(
+        self, ctx: Context, candidate: Candidate, cost: AttemptCost, *, attempt: int, more: Sequence[RawHeader] = ()
+    ) -> None:
         self._ctx = ctx
         self._candidate = candidate
         self._attempt = attempt
         self._more = more
-        self._priced: Usage | None = None
-        self._cost_usd: Decimal | None = None
+        self._cost = cost
 
-    def headers(self, usage: Usage | None) -> list[RawHeader]:
-        """The headers of the answer.
+    def headers(self, usage: Usage | None, model: str = "") -> list[RawHeader]:
+        """The headers of the answer that ``model`` gave.
 
         ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for
         a stream, whose headers go first; left out where no price is known. ``x-headrace-cached-tokens`` is how much of
@@ -58,20 +60,11 @@ class Receipt:
         ]
         if usage is not None and usage.cached_tokens > 0:
             headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
-        cost_usd = self.cost_usd(
-            usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
-        )
+        expected = usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
+        cost_usd = self._cost.of(expected, model).usd
         if cost_usd is not None:
             headers.append((b"x-headrace-cost-usd", f"{cost_usd:f}".encode()))
         return headers
-
-    def cost_usd(self, usage: Usage) -> Decimal | None:
-        """What ``usage`` costs, ``None`` where no price is known. Reckoned once for the header and the ledger."""
-        if self._candidate.price is None:
-            return None
-        if usage is not self._priced:
-            self._priced, self._cost_usd = usage, self._candidate.price.cost_usd(usage)
-        return self._cost_usd
 
 
 def error_headers(

@@ -1,6 +1,5 @@
 """What one attempt costs: by whose price, and how sure that is."""
 
-from collections.abc import Callable
 from decimal import Decimal
 
 from msgspec import Raw
@@ -21,7 +20,7 @@ class AttemptCost:
         candidate: who was asked, with the price that the decision was made by.
         facts: of its backend.
         book: the prices of other models that may answer there.
-        unix_s: tells when the attempt began, for prices that go by the time of the day.
+        unix_s: when the attempt began, for prices that go by the time of the day.
     """
 
     __slots__ = ("_book", "_candidate", "_charge", "_charged", "_facts", "_request", "_unix_s")
@@ -33,7 +32,7 @@ class AttemptCost:
         *,
         facts: BackendFacts,
         book: PriceBook,
-        unix_s: Callable[[], float],
+        unix_s: float,
     ) -> None:
         self._request = request
         self._candidate = candidate
@@ -65,7 +64,7 @@ class AttemptCost:
         zero = (CostDoubt.STATED_ZERO,) if stated_usd == 0 and stated_usd is not None else ()
         if price is None:
             return Charge(None, "", zero)
-        charge = price.charge(usage, unix_s=self._unix_s() if price.hours else None, service_tier=self._tier(price))
+        charge = price.charge(usage, unix_s=self._unix_s, service_tier=self._tier(price))
         assumed = (CostDoubt.ASSUMED_PRICE,) if price.source == "assumed" else ()
         if assumed or (zero and charge.usd):
             return Charge(charge.usd, charge.source, charge.doubts + assumed + (zero if charge.usd else ()))

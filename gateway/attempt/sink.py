@@ -18,8 +18,8 @@ from gateway.wire.format import Estimate, Format, StreamView, WholeView, estimat
 _MOST_HELD_BYTES = 64 * 1024
 """An upstream that sends more than this without saying anything is shown to the client as it is."""
 
-HeadersFor = Callable[[Usage | None], RawHeaders]
-"""The answer's headers; called with the usage where it is already known, which it is for whole answers."""
+HeadersFor = Callable[[Usage | None, str], RawHeaders]
+"""The answer's headers; called with the usage, where it is already known as it is for whole answers, and the model."""
 
 
 class Pace(Protocol):
@@ -117,6 +117,16 @@ class ClientSink:
         return view.output_bytes if view else 0
 
     @property
+    def usage(self) -> Usage | None:
+        """What the upstream has counted, so far."""
+        return self._stream.usage if self._stream is not None else None
+
+    @property
+    def model(self) -> str:
+        """What the upstream calls itself; empty as long as it has not said."""
+        return self._stream.model if self._stream is not None else ""
+
+    @property
     def complete(self) -> bool:
         """Whether the upstream has said that its answer is over."""
         return self._stream is not None and self._stream.done
@@ -155,7 +165,7 @@ class ClientSink:
         self.committed = True
         self._pace.waits_for_client(None)
         finish = Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
-        await self._exchange.answer(200, self._headers(view.usage), body)
+        await self._exchange.answer(200, self._headers(view.usage, view.model), body)
         return finish
 
     async def _end_stream(self, view: StreamView) -> Finish:
@@ -187,6 +197,6 @@ class ClientSink:
         self.bursts = 1
         first = b"".join((*self._held, out))
         self._held.clear()
-        await self._exchange.open(200, self._headers(None))
+        await self._exchange.open(200, self._headers(None, self.model))
         if first:
             await self._exchange.write(first)

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gateway.attempt.answer_headers import RawHeader, Receipt
+from gateway.attempt.attempt_cost import AttemptCost
 from gateway.attempt.pace import AttemptPace
 from gateway.attempt.sink import AnswerBounds, ClientSink
 from gateway.attempt.time_limit import TimeLimits
@@ -19,7 +19,7 @@ from gateway.fleet.fleet import Fleet
 from gateway.fleet.flight import Flight
 from gateway.limits.gate import Gate
 from gateway.ports import Backend, Clock
-from gateway.price import Usage
+from gateway.price import NO_CHARGE, Charge, Usage
 from gateway.rules.route import Patience
 from gateway.steering.steering import Steering
 from gateway.trace_context import child
@@ -69,13 +69,13 @@ class Trial:
         "_backend",
         "_bench",
         "_candidate",
+        "_cost",
         "_ctx",
         "_deadline_s",
         "_exchange",
         "_flight",
         "_pace",
         "_patience",
-        "_receipt",
         "_sink",
         "_started_s",
         "_trace",
@@ -112,13 +112,16 @@ class Trial:
         self._pace = AttemptPace(
             limits, self._flight, patience, deadline_s=turn.deadline_s, stream=ctx.request.stream, tries_left=turn.left
         )
-        self._receipt = Receipt(ctx, candidate, attempt=turn.number, more=turn.headers)
+        self._cost = AttemptCost(
+            ctx.request, candidate, facts=backend.facts(), book=bench.fleet.prices, unix_s=self._began_unix_s()
+        )
+        receipt = Receipt(ctx, candidate, self._cost, attempt=turn.number, more=turn.headers)
         self._sink = ClientSink(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
             exchange=exchange,
             clock=bench.clock,
-            headers=self._receipt.headers,
+            headers=receipt.headers,
             pace=self._pace,
             bounds=bench.bounds,
             estimate=partial(_estimated, ctx.forecast.prompt_tokens),
@@ -154,6 +157,7 @@ class Trial:
             request=request,
             model=self._candidate.model,
             trace=self._trace,
+            expected_prompt_tokens=self._ctx.forecast.prompt_tokens,
             expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
             time_left_s=max(self._deadline_s - asyncio.get_running_loop().time(), 0.0),
         )
@@ -171,11 +175,13 @@ class Trial:
         """Writes the attempt's line and gives its place back: neither is lost where the other goes wrong."""
         now_s = self._bench.clock.now_s()
         usage: Usage | None = None
+        model = finish.model if finish is not None else self._sink.model
         if isinstance(error, UpstreamError):
             self.failure = error
         try:
             usage = self._usage(finish, error)
-            self.attempts = (self._line(usage, error, now_s),)
+            charge = NO_CHARGE if usage is None else self._cost.of(usage, model)
+            self.attempts = (self._line(usage, charge, model, error, now_s),)
         finally:
             self._land(usage if finish is not None else None, error, now_s)
 
@@ -189,7 +195,9 @@ class Trial:
             now_s=now_s,
         )
 
-    def _line(self, usage: Usage | None, error: BaseException | None, now_s: float) -> Attempt:
+    def _line(
+        self, usage: Usage | None, charge: Charge, model: str, error: BaseException | None, now_s: float
+    ) -> Attempt:
         return Attempt(
             backend=self._candidate.backend,
             model=self._candidate.model,
@@ -199,7 +207,10 @@ class Trial:
             span_id=self._trace.span_id,
             first_token_s=self._sink.first_token_s,
             usage=usage or Usage(),
-            cost_usd=self._cost_usd(usage),
+            cost_usd=charge.usd,
+            cost_source=charge.source,
+            cost_doubts=charge.doubts,
+            answered_model=model if model != self._candidate.model else "",
             error=type(error).__name__ if error is not None else "",
             detail=str(error) if isinstance(error, HeadraceError) else "",
             upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
@@ -214,6 +225,8 @@ class Trial:
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
             return None
         counted = _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
+        if (told := self._sink.usage) is not None:  # it was cut short, and what was told before may not be all
+            return replace(told, output_tokens=max(told.output_tokens, counted.output_tokens), estimated=True)
         return counted if self._ctx.request.stream or self._sink.begun else self._imagined(counted)
 
     def _imagined(self, counted: Usage) -> Usage:
@@ -225,10 +238,9 @@ class Trial:
         most_tokens = written_tokens if request.max_tokens is None else request.max_tokens * request.n
         return replace(counted, output_tokens=min(written_tokens, most_tokens))
 
-    def _cost_usd(self, usage: Usage | None) -> Decimal | None:
-        if usage is None:
-            return Decimal(0)
-        return self._receipt.cost_usd(usage)
+    def _began_unix_s(self) -> float:
+        arrival = self._ctx.request.arrival
+        return arrival.received_unix_s + self._started_s - arrival.received_s
 
     def _status(self, error: BaseException | None) -> Status:
         cut_short = Status.TRUNCATED if self._sink.committed else None

@@ -1,9 +1,11 @@
 """OpenAI's ``usage`` object, read with tolerance and written in full."""
 
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from gateway.price import Usage
 
+_MOST_USD = 10**6
 MAX_TOKENS = 10**9
 """Beyond what any context holds, and far below where sums of costs would run over."""
 
@@ -14,6 +16,7 @@ def read_usage(value: Any) -> Usage | None:
     What an upstream says here is billed, learned from and summed up, so a count that no model could reach makes the
     whole object one that nobody counted. Cached tokens are taken from ``prompt_tokens_details`` or, where a provider
     puts them beside it (DeepSeek), from ``prompt_cache_hit_tokens``; they are a part of the prompt, so never more.
+    ``cost`` is what the upstream says that the answer costs in US dollars, as OpenRouter does.
     """
     if not isinstance(value, dict):
         return None
@@ -23,17 +26,23 @@ def read_usage(value: Any) -> Usage | None:
     cached_tokens = _count(prompt_details, "cached_tokens") or _count(value, "prompt_cache_hit_tokens") or 0
     reasoning_tokens = _count(output_details, "reasoning_tokens") or 0
     cache_write_tokens = _count(prompt_details, "cache_write_tokens") or 0
-    if prompt_tokens is None and output_tokens is None:
+    if (prompt_tokens is None or prompt_tokens < 0) and (output_tokens is None or output_tokens < 0):
         return None
     counts = (prompt_tokens or 0, output_tokens or 0, cached_tokens, reasoning_tokens, cache_write_tokens)
     if max(counts) > MAX_TOKENS:
         return None
+    negative = min(counts) < 0
+    prompt_tokens, output_tokens, cached_tokens, reasoning_tokens, cache_write_tokens = (
+        [max(count, 0) for count in counts] if negative else counts
+    )
     return Usage(
-        prompt_tokens=counts[0],
-        output_tokens=counts[1],
-        cached_tokens=min(cached_tokens, counts[0]),
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=min(cached_tokens, prompt_tokens),
         reasoning_tokens=reasoning_tokens,
         cache_write_tokens=cache_write_tokens,
+        inconsistent=negative or cached_tokens > prompt_tokens,
+        stated_usd=_stated_usd(value["cost"]) if "cost" in value else None,
     )
 
 
@@ -66,8 +75,15 @@ def usage_object(usage: Usage, prediction: PredictionTokens = _NO_PREDICTION) ->
 
 
 def _count(fields: Any, name: str) -> int | None:
-    """A count of tokens; ``None`` where a provider sends null, a word, a negative number or nothing."""
+    """A count of tokens, less than zero if it is; ``None`` where a provider sends null, a word or nothing."""
     value = fields.get(name) if isinstance(fields, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value)
+    return int(value) if value >= 0 else -1
+
+
+def _stated_usd(cost: Any) -> Decimal | None:
+    """An amount in US dollars, with the digits as they came; ``None`` for what is no amount."""
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < _MOST_USD:
+        return None
+    return Decimal(str(cost))

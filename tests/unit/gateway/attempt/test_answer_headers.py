@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.attempt.answer_headers import Receipt, error_headers
+from gateway.attempt.attempt_cost import AttemptCost
 from gateway.errors import InvalidRequest, Overloaded, Unauthenticated
+from gateway.facts import BackendFacts
 from gateway.price import Price, Usage
+from gateway.prices.price_book import PriceBook
 
 
 def _headers(
@@ -20,7 +23,10 @@ def _headers(
     **of: Any,
 ) -> dict[bytes, bytes]:
     ctx = make_context(make_request("hi", stream=stream), prompt_tokens=1000, p50=100)
-    return dict(Receipt(ctx, make_candidate(**of), attempt=2).headers(usage))
+    candidate = make_candidate(**of)
+    facts = BackendFacts(models={}, operations=frozenset())
+    cost = AttemptCost(ctx.request, candidate, facts=facts, book=PriceBook(), unix_s=0.0)
+    return dict(Receipt(ctx, candidate, cost, attempt=2).headers(usage))
 
 
 def test_an_answer_says_where_it_came_from(make_request: Any, make_context: Any, make_candidate: Any) -> None:

@@ -51,7 +51,7 @@ def scene(make_call: Callable[..., Call], make_exchange: Any, clock: Any) -> Cal
     def make(*, stream: bool, max_event_bytes: int = 1 << 20, max_answer_bytes: int = 1 << 20) -> Scene:
         exchange, pace, asked = make_exchange(), Notes(), []
 
-        def headers(usage: Usage | None) -> list[tuple[bytes, bytes]]:
+        def headers(usage: Usage | None, _: str) -> list[tuple[bytes, bytes]]:
             asked.append(usage)
             return [(b"x-test", b"1")]
 

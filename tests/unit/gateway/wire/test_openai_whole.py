@@ -38,7 +38,7 @@ def test_a_count_that_is_none_counts_as_zero(count: Any) -> None:
     """Nobody pays for a negative number of tokens."""
     look = OpenAIWhole()
     look.take(body(usage={"prompt_tokens": 3, "completion_tokens": count, "prompt_tokens_details": count}))
-    assert Usage(prompt_tokens=3) == look.usage
+    assert Usage(prompt_tokens=3, inconsistent=count == -7) == look.usage
 
 
 def test_a_provider_that_counts_cache_hits_beside_the_details_is_understood() -> None:
