@@ -63,9 +63,15 @@ def variables(headers: Mapping[str, HeaderValue], *, api_key_env: KeyNames) -> t
 
 
 def resolve_headers(
-    headers: Mapping[str, HeaderValue], *, api_key_env: KeyNames, secret: Callable[[str], str | None]
+    headers: Mapping[str, HeaderValue],
+    *,
+    api_key_env: KeyNames,
+    secret: Callable[[str], str | None],
+    credential: Callable[[str], Mapping[str, str]] | None = None,
 ) -> tuple[dict[str, str], frozenset[str]]:
     """The headers as they are sent, and the secrets in them. Of several keys none is among the headers.
+
+    ``credential`` makes headers of a key; ``Authorization: Bearer`` where it is left out.
 
     Raises:
         ConfigurationError: a variable is not set, or holds what no header may have. Its value is not told.
@@ -81,7 +87,8 @@ def resolve_headers(
     keys = resolve_keys(api_key_env, secret=secret)
     secrets.update(key for _, key in keys)
     if len(keys) == 1:
-        resolved["authorization"] = bearer(keys[0][1])
+        key = keys[0][1]
+        resolved |= {"authorization": bearer(key)} if credential is None else credential(key)
     return resolved, frozenset(secrets)
 
 

@@ -8,6 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from backends._engine_account import Account
 from backends._engine_answer import answer_to, pour, translated
 from backends._engine_condition import condition
@@ -28,6 +30,12 @@ from gateway.facts import BackendFacts, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.price import MILLION, Price
 from gateway.types import Call, Finish, Operation
+from gateway.wire.anthropic_count import count_body, push_whole
+from gateway.wire.hub import TRANSLATED, as_chat, chat_request
+
+_OF_TEXT = frozenset({Operation.COMPLETION, Operation.EMBEDDING})
+_OF_CHATS = frozenset({Operation.CHAT}) | TRANSLATED
+"""What needs a chat template."""
 
 _SECONDS_PER_HOUR = 3600
 _LEAST_STALLED_AFTER_S = 1.0
@@ -171,7 +179,8 @@ class Embedded:
         chats = ready is None or ready.has_chat_template
         return BackendFacts(
             models={self._served: model},
-            operations=frozenset(Operation) if chats else frozenset(Operation) - {Operation.CHAT},
+            operations=_OF_TEXT | _OF_CHATS if chats else _OF_TEXT,
+            translates=TRANSLATED,
             concurrency=self.slots,
             down=life.down,
             back_in_s=life.back_in_s,
@@ -231,6 +240,9 @@ class Embedded:
             raise UpstreamUnreachable(down or "the engine is not started")
         if call.request.arrival.operation is Operation.EMBEDDING:
             return await _embed(engine, call, sink)
+        if call.request.arrival.operation is Operation.COUNT_TOKENS:
+            return await push_whole(sink, count_body(await _counted(engine, call)))
+        call, sink = as_chat(call, sink)
         requests = generations(call)
         for request in requests[1:]:
             await engine.check(request)  # what cannot be served must be known before the first prompt is answered
@@ -243,6 +255,13 @@ class Embedded:
         for draft in account.drafts:
             life.world.count_drafts(life.name, draft.source, draft.drafted, draft.accepted)
         return await sink.end()
+
+
+async def _counted(engine: Dialogue, call: Call) -> int:
+    """How many tokens the prompt has, by the model's own vocabulary and template."""
+    request = replace(chat_request(call.request), max_tokens=1)
+    (generate,) = generations(replace(call, request=request))
+    return await engine.check(generate)
 
 
 async def _embed(engine: Dialogue, call: Call, sink: Sink) -> Finish:

@@ -14,6 +14,8 @@ from gateway.facts import Adaptive, BackendFacts, Concurrency
 from gateway.ports import Sink, Surroundings
 from gateway.price import Usage
 from gateway.types import Call, Finish, Operation
+from gateway.wire.anthropic_count import count_body, push_whole
+from gateway.wire.hub import TRANSLATED, as_chat
 from gateway.wire.openai_errors import error_body
 
 _BYTES_PER_TOKEN = 4
@@ -123,17 +125,10 @@ class Fake:
         self._calls.world = None
 
     async def _send(self, call: Call, sink: Sink, fault: Fault | None) -> Finish:
-        world, kind = self._calls.world, fault.kind if fault else None
-        if world is None:
-            raise UpstreamUnreachable("the backend is closed")
-        if kind == "refuse":
-            raise UpstreamUnreachable("no connection to the upstream: connection refused")
-        await self._wait(world, self.first_token_s)
-        if kind == "hang":
-            await asyncio.Event().wait()
-        if fault and kind == "status":
-            body = error_body(UpstreamFailed("this error is made up", upstream_code=fault.code))
-            raise from_refusal(Refusal(status=fault.status, body=body, retry_after_s=fault.retry_after_s), ())
+        world, kind = await self._reach(fault), fault.kind if fault else None
+        if call.request.arrival.operation is Operation.COUNT_TOKENS:
+            return await push_whole(sink, count_body(_prompt_tokens(call)))
+        call, sink = as_chat(call, sink)
         streamed = call.request.stream
         sink.begin(streamed=streamed)
         answer, cutter = self._answer(call, int(world.clock.unix_s())), Cutter(self.chunk_bytes)
@@ -150,6 +145,21 @@ class Fake:
             raise UpstreamTruncated("the connection broke in the middle of the answer")
         return await sink.end()
 
+    async def _reach(self, fault: Fault | None) -> Surroundings:
+        """What happens before an answer: it takes its time, or there is none."""
+        world, kind = self._calls.world, fault.kind if fault else None
+        if world is None:
+            raise UpstreamUnreachable("the backend is closed")
+        if kind == "refuse":
+            raise UpstreamUnreachable("no connection to the upstream: connection refused")
+        await self._wait(world, self.first_token_s)
+        if kind == "hang":
+            await asyncio.Event().wait()
+        if fault and kind == "status":
+            body = error_body(UpstreamFailed("this error is made up", upstream_code=fault.code))
+            raise from_refusal(Refusal(status=fault.status, body=body, retry_after_s=fault.retry_after_s), ())
+        return world
+
     def _answer(self, call: Call, created_unix_s: int) -> MadeUp:
         request = call.request
         embeds = request.arrival.operation is Operation.EMBEDDING
@@ -163,9 +173,7 @@ class Fake:
             words=words_of(self.text, allowed),
             reason="stop" if allowed == wanted else "length",
             n=prompt_count(request.prompt) if embeds else request.n,
-            usage=Usage(
-                prompt_tokens=max(request.prompt_bytes // _BYTES_PER_TOKEN, 1), output_tokens=allowed * request.n
-            ),
+            usage=Usage(prompt_tokens=_prompt_tokens(call), output_tokens=allowed * request.n),
             usage_at=self.usage,
         )
 
@@ -183,6 +191,11 @@ class Fake:
         return BackendFacts(
             models=listed(self.models),
             operations=self.operations,
+            translates=self.operations & TRANSLATED,
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
         )
+
+
+def _prompt_tokens(call: Call) -> int:
+    return max(call.request.prompt_bytes // _BYTES_PER_TOKEN, 1)

@@ -4,39 +4,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from backends._base_url import check_base_url
-from backends._headers import HeaderValue, bearer, check_headers, resolve_headers, resolve_keys, variables
-from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
-from backends._keys import KeyNames, KeyRing
+from backends._headers import HeaderValue, check_headers, variables
+from backends._keys import KeyNames
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
-from backends._retry_after import read_retry_after
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
+from backends._upstream import Ask, Transport, Upstream, bearer_header
 from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
-from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
+from gateway.ports import Origin, Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
+from gateway.wire.anthropic_count import estimated_count, push_whole
 from gateway.wire.formats import FORMATS
+from gateway.wire.hub import TRANSLATED, as_chat
 
-_SUCCESS = range(200, 300)
+_NATIVE = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING})
+"""What such a server is taken to speak where nobody says."""
+
 _PATHS: Mapping[Operation, str] = {
     Operation.CHAT: "/chat/completions",
     Operation.COMPLETION: "/completions",
     Operation.EMBEDDING: "/embeddings",
+    Operation.MESSAGES: "/messages",
+    Operation.COUNT_TOKENS: "/messages/count_tokens",
 }
-
-
-@dataclass(slots=True)
-class _Open:
-    """What ``start`` opens and ``close`` gives back."""
-
-    name: str = ""
-    connections: Connections | None = None
-    clock: Clock | None = None
-    secrets: frozenset[str] = frozenset()
-    keys: KeyRing | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +64,9 @@ class OpenAICompatible:
             and nowhere else. Of several (``[KEY_A, KEY_B]``) one that is refused with 401, 402, 403 or 429 rests, and
             the request goes on with the next, within its attempts.
         models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
-        operations: ``chat``, ``completion``, ``embedding``; all, unless a preset knows better.
+        operations: What it speaks itself: ``chat``, ``completion`` and ``embedding``, unless a preset knows better;
+            ``messages`` and ``count_tokens`` too, if it has Anthropic's endpoints under the same address. Where it
+            speaks ``chat``, other clients' requests are translated.
         headers: Further request headers; ``{env: NAME}`` for a value out of the environment.
         concurrency: How many requests it serves at once, where that is known; ``{adaptive: {min: 1, max: 256}}`` to
             have that found out from when first tokens come. More than that wait in the gateway, where routes have
@@ -108,12 +102,11 @@ class OpenAICompatible:
     verify: bool | str = True
     client_certificate: str = ""
     client_key: str = ""
-    transport: Literal["auto", "own", "httpx", "http2"] = "auto"
+    transport: Transport = "auto"
     propagate_trace: bool = False
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
     prompt_cache: PromptCache | None = None
-    _open: _Open = field(init=False, repr=False, compare=False, default_factory=_Open)
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
@@ -133,38 +126,38 @@ class OpenAICompatible:
         Raises:
             ConfigurationError: an environment variable that is named here is not set.
         """
-        headers, secrets = resolve_headers(self.headers, api_key_env=self._key_env, secret=world.secret)
-        self._open.name, self._open.clock, self._open.secrets = name, world.clock, secrets
-        keys = resolve_keys(self._key_env, secret=world.secret)
-        self._open.keys = KeyRing(name, keys, clock=world.clock) if len(keys) > 1 else None
-        origin = Origin(
-            base_url=self._address,
-            headers=headers,
-            connect_timeout_s=self.connect_timeout_s,
-            keep_alive_s=self.keep_alive_s,
-            max_connections=self.max_connections,
-            verify=self.verify,
-            client_certificate=self.client_certificate,
-            client_key=self.client_key,
+
+        def origin(headers: Mapping[str, str]) -> Origin:
+            return Origin(
+                base_url=self._address,
+                headers=headers,
+                connect_timeout_s=self.connect_timeout_s,
+                keep_alive_s=self.keep_alive_s,
+                max_connections=self.max_connections,
+                verify=self.verify,
+                client_certificate=self.client_certificate,
+                client_key=self.client_key,
+            )
+
+        self._upstream.open(
+            name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
         )
-        behind_proxy = self.transport == "auto" and world.behind_proxy(self._address)
-        if behind_proxy or self.transport in {"httpx", "http2"}:
-            self._open.connections = _httpx(origin, http2=self.transport == "http2")
-        else:
-            self._open.connections = world.connect(origin)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
-        ring = self._open.keys
-        try:
-            if ring is None:
-                return await self._send(call, sink, {})
-            with ring.key() as key:
-                return await self._send(call, sink, {"authorization": bearer(key.secret)})
-        except UpstreamError as error:
-            error.backend = error.backend or self._open.name
-            hide_secrets(error, self._open.secrets)
-            raise
+        operation = call.request.arrival.operation
+        if operation in self._facts.translates:
+            if operation is Operation.COUNT_TOKENS:
+                return await push_whole(sink, estimated_count(call))
+            call, sink = as_chat(call, sink)
+        request, operation = call.request, call.request.arrival.operation
+        headers = dict(request.arrival.format_headers)
+        if self.propagate_trace:
+            headers |= headers_for(call.trace)
+        body = FORMATS[operation].upstream_body(request, call.model)
+        return await self._upstream.send(
+            Ask(path=_PATHS[operation], body=body, headers=headers, streamed=request.stream), sink
+        )
 
     def facts(self) -> BackendFacts:
         """See ``Backend.facts``: all that is known is what the policy file says."""
@@ -176,52 +169,15 @@ class OpenAICompatible:
 
     async def close(self) -> None:
         """See ``Backend.close``."""
-        if self._open.connections is not None:
-            await self._open.connections.close()
-            self._open.connections = None
+        await self._upstream.close()
 
-    async def _send(self, call: Call, sink: Sink, account: Mapping[str, str]) -> Finish:
-        connections, operation = self._open.connections, call.request.arrival.operation
-        if connections is None:
-            raise UpstreamUnreachable("the backend is closed")
-        asked_stream = call.request.stream
-        body = FORMATS[operation].upstream_body(call.request, call.model)
-        headers = {"accept": "text/event-stream" if asked_stream else "application/json", **account}
-        if self.propagate_trace:
-            headers |= headers_for(call.trace)
-        async with connections.post(_PATHS[operation], body, headers=headers) as answer:
-            if answer.status not in _SUCCESS:
-                raise await self._refusal(answer)
-            streamed = _is_stream(answer, asked=asked_stream)
-            sink.begin(streamed=streamed)
-            try:
-                await self._pour(answer, sink, limit_bytes=None if streamed else self.max_answer_bytes)
-            except UpstreamUnreachable as error:
-                if not streamed:
-                    raise UpstreamTruncated("the connection broke in the middle of the answer") from error
-                # Of a stream the sink knows whether its end had come before the break; where not, it raises.
-        return await sink.end()
-
-    async def _pour(self, answer: UpstreamAnswer, sink: Sink, *, limit_bytes: int | None) -> None:
-        taken_bytes = 0
-        while piece := await answer.piece():
-            taken_bytes += len(piece)
-            if limit_bytes is not None and taken_bytes > limit_bytes:
-                raise UpstreamInvalid(f"the answer is longer than {limit_bytes} bytes")
-            await sink.push(piece)
-
-    async def _refusal(self, answer: UpstreamAnswer) -> UpstreamError:
-        clock = self._open.clock
-        refusal = Refusal(
-            status=answer.status,
-            body=await refusal_body(answer),
-            retry_after_s=read_retry_after(
-                [value for name, value in answer.headers if name == "retry-after"],
-                now_unix_s=clock.unix_s() if clock else 0.0,
-                cap_s=self.max_retry_after_s,
-            ),
+    @cached_property
+    def _upstream(self) -> Upstream:
+        return Upstream(
+            credential=bearer_header,
+            max_answer_bytes=self.max_answer_bytes,
+            max_retry_after_s=self.max_retry_after_s,
         )
-        return from_refusal(refusal, self._open.secrets)
 
     @cached_property
     def _preset(self) -> Preset | None:
@@ -239,36 +195,14 @@ class OpenAICompatible:
     def _facts(self) -> BackendFacts:
         known = self._preset
         unsaid = known.unsaid if known else ModelFacts()
+        spoken = self.operations or (known.operations if known else _NATIVE)
+        translates = TRANSLATED - spoken if Operation.CHAT in spoken else frozenset()
         return BackendFacts(
             models=listed(self.models, unsaid=unsaid),
             unlisted=unsaid,
-            operations=self.operations or (known.operations if known else frozenset(_PATHS)),
+            operations=spoken | translates,
+            translates=translates,
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or (known.prompt_cache if known else None),
         )
-
-
-def _httpx(origin: Origin, *, http2: bool) -> Connections:
-    from backends._httpx_connections import HttpxConnections  # noqa: PLC0415  # a second's import, where it is wanted
-
-    return HttpxConnections(origin, http2=http2)
-
-
-def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
-    """Whether the answer is a stream, by what it says of itself; as asked where it says nothing.
-
-    Raises:
-        UpstreamInvalid: it is neither a stream of events nor JSON, or is compressed though we asked for plain bytes.
-    """
-    headers = dict(answer.headers)
-    if headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
-        raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "text/event-stream":
-        return True
-    if kind == "application/json" or kind.endswith("+json"):
-        return False
-    if not kind:
-        return asked
-    raise UpstreamInvalid("the upstream answered with neither JSON nor a stream of events")

@@ -4,6 +4,7 @@ The hub is shaped like OpenAI's chat messages, because that is what most clients
 ``gateway.types``, which builds on it, structs of msgspec: it reads them out of a body.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -62,6 +63,31 @@ class Sampling(Struct, frozen=True, kw_only=True, gc=False):
     min_p: float | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+
+
+class Translation(Struct, frozen=True, kw_only=True, gc=False):
+    """A body of another format in the shape of OpenAI's chat, for backends that do not speak the client's.
+
+    ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
+    what has no place there. ``origins`` names the client's own field for those that are called differently. ``hints``
+    are fields that ask for nothing which an answer must have: a backend that does not know them may go without.
+    """
+
+    fields: Mapping[str, Any]
+    lost: tuple[str, ...] = ()
+    origins: Mapping[str, str] = {}
+    hints: frozenset[str] = frozenset()
+
+
+class Remembered(Struct, frozen=True, kw_only=True, gc=False):
+    """An answer that the client may ask for again, or go on from.
+
+    ``keep`` takes it, finished, as the JSON that the client gets; ``previous_id`` is the answer that this one goes on
+    from, or empty.
+    """
+
+    keep: Callable[[bytes], None]
+    previous_id: str = ""
 
 
 Prompt = str | tuple[str, ...] | tuple[int, ...] | tuple[tuple[int, ...], ...]

@@ -14,6 +14,7 @@ from gateway.request_hints import read_hints
 from gateway.rules.tenancy import OPEN_HOUSE, Identity, Keys
 from gateway.trace_context import Sampling, new_trace
 from gateway.types import Arrival
+from gateway.wire.format_headers import format_headers
 
 _KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
@@ -98,6 +99,7 @@ class Door:
             deadline_s=hints.deadline_s,
             precedence=identity.precedence,
             task=hints.task,
+            format_headers=format_headers(exchange.operation, exchange.headers),
         )
         return Knock(arrival, identity, refusal or hints.fault)
 

@@ -18,6 +18,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "/v1/chat/completions": Operation.CHAT,
     "/v1/completions": Operation.COMPLETION,
     "/v1/embeddings": Operation.EMBEDDING,
+    "/v1/messages": Operation.MESSAGES,
+    "/v1/messages/count_tokens": Operation.COUNT_TOKENS,
 }
 """The inference routes; each takes POST alone."""
 

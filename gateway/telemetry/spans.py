@@ -42,6 +42,8 @@ _OPERATION_NAMES = {
     Operation.CHAT: "chat",
     Operation.COMPLETION: "text_completion",
     Operation.EMBEDDING: "embeddings",
+    Operation.MESSAGES: "chat",
+    Operation.COUNT_TOKENS: "count_tokens",
 }
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
 _SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

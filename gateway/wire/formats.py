@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gateway.types import Operation
+from gateway.wire.anthropic_count import AnthropicCount
+from gateway.wire.anthropic_format import AnthropicMessages
 from gateway.wire.format import Format
 from gateway.wire.openai_chat import read_chat
 from gateway.wire.openai_completions import read_completion
@@ -15,5 +17,7 @@ FORMATS: Mapping[Operation, Format] = MappingProxyType(
         Operation.CHAT: OpenAIFormat(operation=Operation.CHAT, reader=read_chat),
         Operation.COMPLETION: OpenAIFormat(operation=Operation.COMPLETION, reader=read_completion),
         Operation.EMBEDDING: OpenAIEmbeddings(),
+        Operation.MESSAGES: AnthropicMessages(),
+        Operation.COUNT_TOKENS: AnthropicCount(),
     }
 )

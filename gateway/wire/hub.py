@@ -12,12 +12,18 @@ from msgspec.structs import replace
 from gateway.errors import UpstreamRefused
 from gateway.ports import Sink
 from gateway.types import Call, ChatRequest, Operation
+from gateway.wire.anthropic_writer import anthropic_writer
 from gateway.wire.chat_reader import chat_reader
 from gateway.wire.chat_writer import chat_writer
 from gateway.wire.translation import ReaderOf, TranslatingSink, WriterOf
 
-WRITERS: Mapping[Operation, WriterOf] = MappingProxyType({Operation.CHAT: chat_writer})
+WRITERS: Mapping[Operation, WriterOf] = MappingProxyType(
+    {Operation.CHAT: chat_writer, Operation.MESSAGES: anthropic_writer}
+)
 """The writers of all client formats that an answer can be translated to."""
+
+TRANSLATED = frozenset(WRITERS) - {Operation.CHAT} | {Operation.COUNT_TOKENS}
+"""What a backend serves by translation that speaks OpenAI's chat: a count needs no answer to be translated."""
 
 
 def as_chat(call: Call, sink: Sink) -> tuple[Call, Sink]:

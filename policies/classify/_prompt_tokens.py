@@ -26,8 +26,8 @@ def choices(request: ChatRequest) -> int:
 
 
 def writes(request: ChatRequest) -> bool:
-    """Whether there is an answer to write: embeddings are read only."""
-    return request.arrival.operation is not Operation.EMBEDDING
+    """Whether there is an answer to write: embeddings are read only, and a count is not even that."""
+    return request.arrival.operation not in {Operation.EMBEDDING, Operation.COUNT_TOKENS}
 
 
 def _counted(prompt: object) -> int:

@@ -8,7 +8,12 @@ from gateway.conversation import prompt_count
 from gateway.errors import ClientError, ContextLengthExceeded
 from gateway.types import Candidate, Context, Objection, Operation
 
-_LONG_FIELD = {Operation.CHAT: "messages", Operation.COMPLETION: "prompt", Operation.EMBEDDING: "input"}
+_LONG_FIELD = {
+    Operation.CHAT: "messages",
+    Operation.COMPLETION: "prompt",
+    Operation.EMBEDDING: "input",
+    Operation.MESSAGES: "messages",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,8 @@ class FitsContext:
 
     def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
         """``needs about 16801 tokens of 8192``, or ``None``."""
+        if ctx.request.arrival.operation is Operation.COUNT_TOKENS:
+            return None  # how long it is is the question
         window_tokens, refused_tokens = candidate.context_tokens, candidate.too_long_tokens
         if window_tokens is None and refused_tokens is None:
             return None

@@ -1,0 +1,164 @@
+"""An upstream over HTTP that answers in server-sent events or JSON: one request, its answer, and what may go wrong."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from backends._headers import HeaderValue, bearer, resolve_headers, resolve_keys
+from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
+from backends._keys import KeyNames, KeyRing
+from backends._retry_after import read_retry_after
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
+from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
+from gateway.types import Finish
+
+_SUCCESS = range(200, 300)
+
+Transport = Literal["auto", "own", "httpx", "http2"]
+Credential = Callable[[str], Mapping[str, str]]
+"""The headers that carry a key."""
+
+
+def bearer_header(key: str) -> Mapping[str, str]:
+    """The ``Credential`` of most providers."""
+    return {"authorization": bearer(key)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What goes up: where to, the body, and headers beside those that always go."""
+
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
+    streamed: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Upstream:
+    """What a backend opens when it starts and gives back when it closes.
+
+    ``credential`` turns a key into headers. An answer that is not streamed has at most ``max_answer_bytes``; a
+    ``Retry-After`` of more than ``max_retry_after_s`` is not believed.
+    """
+
+    credential: Credential
+    max_answer_bytes: int
+    max_retry_after_s: float
+    name: str = ""
+    _connections: Connections | None = None
+    _clock: Clock | None = None
+    _secrets: frozenset[str] = frozenset()
+    _keys: KeyRing | None = None
+
+    def open(
+        self,
+        name: str,
+        world: Surroundings,
+        origin: Callable[[Mapping[str, str]], Origin],
+        *,
+        headers: Mapping[str, HeaderValue],
+        api_key_env: KeyNames,
+        transport: Transport,
+    ) -> None:
+        """Reads the credentials and opens connections to what ``origin`` makes of the headers that always go.
+
+        Raises:
+            ConfigurationError: an environment variable that is named is not set.
+        """
+        always, self._secrets = resolve_headers(
+            headers, api_key_env=api_key_env, secret=world.secret, credential=self.credential
+        )
+        self.name, self._clock = name, world.clock
+        keys = resolve_keys(api_key_env, secret=world.secret)
+        self._keys = KeyRing(name, keys, clock=world.clock) if len(keys) > 1 else None
+        place = origin(always)
+        behind_proxy = transport == "auto" and world.behind_proxy(place.base_url)
+        if behind_proxy or transport in {"httpx", "http2"}:
+            self._connections = _httpx(place, http2=transport == "http2")
+        else:
+            self._connections = world.connect(place)
+
+    async def send(self, ask: Ask, sink: Sink) -> Finish:
+        """Sends ``ask`` and pushes its answer into ``sink``; returns what the sink's ``end`` says.
+
+        Raises:
+            UpstreamError: mapped from whatever went wrong, without our secrets, with the backend's name.
+        """
+        try:
+            if self._keys is None:
+                return await self._send(ask, sink, {})
+            with self._keys.key() as key:
+                return await self._send(ask, sink, self.credential(key.secret))
+        except UpstreamError as error:
+            error.backend = error.backend or self.name
+            hide_secrets(error, self._secrets)
+            raise
+
+    async def close(self) -> None:
+        """Closes all connections; idempotent."""
+        if self._connections is not None:
+            await self._connections.close()
+            self._connections = None
+
+    async def _send(self, ask: Ask, sink: Sink, account: Mapping[str, str]) -> Finish:
+        if self._connections is None:
+            raise UpstreamUnreachable("the backend is closed")
+        accept = {"accept": "text/event-stream" if ask.streamed else "application/json"}
+        async with self._connections.post(ask.path, ask.body, headers={**accept, **ask.headers, **account}) as answer:
+            if answer.status not in _SUCCESS:
+                raise await self._refusal(answer)
+            streamed = _is_stream(answer, asked=ask.streamed)
+            sink.begin(streamed=streamed)
+            try:
+                await self._pour(answer, sink, limit_bytes=None if streamed else self.max_answer_bytes)
+            except UpstreamUnreachable as error:
+                if not streamed:
+                    raise UpstreamTruncated("the connection broke in the middle of the answer") from error
+                # Of a stream the sink knows whether its end had come before the break; where not, it raises.
+        return await sink.end()
+
+    async def _pour(self, answer: UpstreamAnswer, sink: Sink, *, limit_bytes: int | None) -> None:
+        taken_bytes = 0
+        while piece := await answer.piece():
+            taken_bytes += len(piece)
+            if limit_bytes is not None and taken_bytes > limit_bytes:
+                raise UpstreamInvalid(f"the answer is longer than {limit_bytes} bytes")
+            await sink.push(piece)
+
+    async def _refusal(self, answer: UpstreamAnswer) -> UpstreamError:
+        refusal = Refusal(
+            status=answer.status,
+            body=await refusal_body(answer),
+            retry_after_s=read_retry_after(
+                [value for name, value in answer.headers if name == "retry-after"],
+                now_unix_s=self._clock.unix_s() if self._clock else 0.0,
+                cap_s=self.max_retry_after_s,
+            ),
+        )
+        return from_refusal(refusal, self._secrets)
+
+
+def _httpx(origin: Origin, *, http2: bool) -> Connections:
+    from backends._httpx_connections import HttpxConnections  # noqa: PLC0415  # a second's import, where it is wanted
+
+    return HttpxConnections(origin, http2=http2)
+
+
+def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
+    """Whether the answer is a stream, by what it says of itself; as asked where it says nothing.
+
+    Raises:
+        UpstreamInvalid: it is neither a stream of events nor JSON, or is compressed though we asked for plain bytes.
+    """
+    headers = dict(answer.headers)
+    if headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
+        raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "text/event-stream":
+        return True
+    if kind == "application/json" or kind.endswith("+json"):
+        return False
+    if not kind:
+        return asked
+    raise UpstreamInvalid("the upstream answered with neither JSON nor a stream of events")

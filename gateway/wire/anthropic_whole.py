@@ -1,0 +1,47 @@
+"""One look at a whole message of Anthropic's."""
+
+from typing import Any
+
+import msgspec
+
+from gateway.price import Usage
+from gateway.wire.anthropic_reader import opened_message
+from gateway.wire.anthropic_reasons import HUB_REASONS
+from gateway.wire.anthropic_usage import AnthropicCounts
+from gateway.wire.openai_fields import text_bytes
+
+_SHOWN = ("text", "thinking", "data")
+
+
+class AnthropicWhole:
+    """See ``WholeView``."""
+
+    __slots__ = ("finish_reason", "model", "output_bytes", "usage")
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self.finish_reason = ""
+        self.model = ""
+        self.output_bytes = 0
+
+    def take(self, body: bytes) -> bytes:
+        """See ``WholeView.take``. Counts that are only estimated are left to who knows the prompt better."""
+        message = opened_message(body)
+        counts = AnthropicCounts()
+        counts.take(message.get("usage"))
+        self.usage = None if counts.estimated else counts.usage
+        self.model = _text(message.get("model"))
+        reason = _text(message.get("stop_reason"))
+        self.finish_reason = HUB_REASONS.get(reason, reason)
+        self.output_bytes = sum(_shown_bytes(block) for block in message["content"] if isinstance(block, dict))
+        return body
+
+
+def _shown_bytes(block: dict[str, Any]) -> int:
+    """The length of what a block shows; a call's input counts as JSON."""
+    shown = sum(text_bytes(_text(block.get(name))) for name in _SHOWN)
+    return shown + (len(msgspec.json.encode(block["input"])) if "input" in block else 0)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
