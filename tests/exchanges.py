@@ -20,6 +20,7 @@ from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Backend, Clock, Surroundings
 from gateway.rules.policy_file import parse_policy
 from gateway.rules.world import World, build_world
+from gateway.steering.steering import Steering
 from gateway.stores.memory import MemoryShared
 from gateway.types import LedgerEntry, Operation
 from gateway.wire.format import BodyLimits
@@ -232,15 +233,18 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
         replaced: dict[str, Backend] | None = None,
         max_answer_bytes: int = 1 << 20,
         gate: Gate | None = None,
+        steering: Steering | None = None,
     ) -> AsyncIterator[House]:
         world = make_world(text)
+        if steering is not None:
+            steering.follow(world.routes)
         world.backends.update(replaced or {})  # type: ignore[attr-defined]  # a dict, whatever its type says
         fleet = Fleet(clock=clock, shared=MemoryShared(clock))
         keeper = Keeper()
         bounds = AnswerBounds(max_event_bytes=1 << 20, max_answer_bytes=max_answer_bytes)
         pipeline = Pipeline(
             Rules(world, Door(world.tenancy.keys, max_header_bytes=65_536, clock=clock)),
-            bench=Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate),
+            bench=Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate, steering=steering),
             ledger=EntryLedger([keeper, *world.observers()], []),
             limits=BodyLimits(),
         )
