@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from gateway.stores.rows import PICO_USD_PER_USD
+from gateway.price import PICO_USD_PER_USD
 
 MOST_STAGES = 100
 

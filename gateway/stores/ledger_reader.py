@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from gateway.errors import ConfigurationError
+from gateway.price import PICO_USD_PER_USD
 from gateway.stores.database import open_for_reading
 from gateway.stores.decision_facts import DecisionFacts, read_facts
 from gateway.stores.prompt_blocks import read_ids
-from gateway.stores.rows import PICO_USD_PER_USD
 
 _SERVED = """
     SELECT received_unix_s, tenant, model, route, prompt_tokens, output_tokens, ttft_s, cost_pico_usd, blocks

@@ -6,11 +6,11 @@ from decimal import Decimal
 from msgspec import Struct
 
 from gateway.forecast import Forecast
+from gateway.price import PICO_USD_PER_USD
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
 from gateway.types import Attempt, LedgerEntry, Status
 
-PICO_USD_PER_USD = 10**12
 MAX_LABEL_CHARACTERS = 256
 MAX_USER_CHARACTERS = 128
 
@@ -70,6 +70,11 @@ ATTEMPT_COLUMNS = (
     "last_token_s",
     "bursts",
     "serves",
+    "cache_write_tokens",
+    "answered_model",
+    "cost_source",
+    "cost_doubts",
+    "stated_pico_usd",
 )
 """The columns of ``attempts`` in the order of ``Rows.attempts``; ``request_seq`` comes before them."""
 
@@ -214,6 +219,11 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
         attempt.last_token_s - received_s if attempt.last_token_s is not None else None,
         attempt.bursts,
         int(serves),
+        _count(usage.cache_write_tokens) if usage is not None else None,
+        _label(attempt.answered_model),
+        attempt.cost_source,
+        " ".join(attempt.cost_doubts),
+        pico_usd(usage.stated_usd) if usage is not None else None,
     )
 
 

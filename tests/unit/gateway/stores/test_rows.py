@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.stores.rows import PICO_USD_PER_USD, pico_usd
+from gateway.price import PICO_USD_PER_USD
+from gateway.stores.rows import pico_usd
 
 
 @pytest.mark.parametrize(

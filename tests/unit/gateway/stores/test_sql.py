@@ -86,14 +86,16 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
             "error": "UpstreamFailed", "upstream_status": 503, "started_s": 0.0, "first_token_s": None,
             "ended_s": 0.25, "prompt_tokens": None, "cached_tokens": None, "output_tokens": None,
             "reasoning_tokens": None, "estimated": None, "cost_pico_usd": 0,
-            "last_token_s": None, "bursts": 0, "serves": 0,
+            "last_token_s": None, "bursts": 0, "serves": 0, "cache_write_tokens": None,
+            "answered_model": "", "cost_source": "", "cost_doubts": "", "stated_pico_usd": None,
         },
         {
             "request_seq": 2, "n": 2, "backend": "groq", "model": "llama", "status": "ok",
             "error": "", "upstream_status": None, "started_s": 0.25, "first_token_s": 0.5,
             "ended_s": 2.5, "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51,
             "reasoning_tokens": 7, "estimated": 0, "cost_pico_usd": 120_000_000,
-            "last_token_s": None, "bursts": 0, "serves": 1,
+            "last_token_s": None, "bursts": 0, "serves": 1, "cache_write_tokens": 0,
+            "answered_model": "", "cost_source": "", "cost_doubts": "", "stated_pico_usd": None,
         },
     ] == attempts  # fmt: skip
 
