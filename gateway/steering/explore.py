@@ -15,6 +15,7 @@ period.
 """
 
 import logging
+from typing import NamedTuple
 
 from gateway.errors import HeadraceError
 from gateway.limits.gate import Gate
@@ -26,6 +27,13 @@ from gateway.steering.lot import lot
 
 _log = logging.getLogger(__name__)
 _LASTS_S = 60.0
+
+
+class Explored(NamedTuple):
+    """How many requests went elsewhere than seemed best, and how much dearer that was expected to be, in all."""
+
+    requests: int
+    usd: float
 
 
 class Explorer:
