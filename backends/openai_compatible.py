@@ -28,6 +28,7 @@ _PATHS: Mapping[Operation, str] = {
     Operation.EMBEDDING: "/embeddings",
     Operation.MESSAGES: "/messages",
     Operation.COUNT_TOKENS: "/messages/count_tokens",
+    Operation.RESPONSE: "/responses",
 }
 
 

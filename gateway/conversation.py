@@ -82,11 +82,11 @@ class Translation(Struct, frozen=True, kw_only=True, gc=False):
 class Remembered(Struct, frozen=True, kw_only=True, gc=False):
     """An answer that the client may ask for again, or go on from.
 
-    ``keep`` takes it, finished, as the JSON that the client gets; ``previous_id`` is the answer that this one goes on
-    from, or empty.
+    ``keep`` takes it, finished, as the JSON that the client gets, where it is to be kept; ``previous_id`` is the answer
+    that this one goes on from, or empty.
     """
 
-    keep: Callable[[bytes], None]
+    keep: Callable[[bytes], None] | None = None
     previous_id: str = ""
 
 

@@ -20,6 +20,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "/v1/embeddings": Operation.EMBEDDING,
     "/v1/messages": Operation.MESSAGES,
     "/v1/messages/count_tokens": Operation.COUNT_TOKENS,
+    "/v1/responses": Operation.RESPONSE,
 }
 """The inference routes; each takes POST alone."""
 

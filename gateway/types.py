@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from gateway.conversation import Message, Prompt, Sampling, Translation
+from gateway.conversation import Message, Prompt, Remembered, Sampling, Translation
 from gateway.forecast import Forecast
 from gateway.price import CostDoubt, Price, Usage
 from gateway.success import Success
@@ -41,6 +41,7 @@ class Operation(StrEnum):
     EMBEDDING = "embedding"
     MESSAGES = "messages"
     COUNT_TOKENS = "count_tokens"
+    RESPONSE = "response"
     __hash__ = str.__hash__  # an enum's own is a function in Python, which every look-up by it would call
 
 
@@ -108,9 +109,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     unverified_user: str = ""
     raw: Mapping[str, Any] = {}
     translation: Callable[[], Translation] | None = None
-
-
-# ---- what we expect -------------------------------------------------------------------------------------------------
+    remembered: Remembered | None = None
 
 
 class Context(Struct, frozen=True, kw_only=True, gc=False):
@@ -215,7 +214,7 @@ class Call(Struct, frozen=True, kw_only=True):
     """What a backend is asked to do: this request, on this model, traced under this span.
 
     ``expected_prompt_tokens`` and ``expected_output_tokens`` (of one answer) are forecasts, ``time_left_s`` is its
-    deadline; ``None`` where nobody says.
+    deadline; ``None`` where nobody says. ``dropped`` are fields, by the client's names, that it may leave out.
     """
 
     request: ChatRequest
@@ -223,6 +222,7 @@ class Call(Struct, frozen=True, kw_only=True):
     trace: TraceContext
     expected_output_tokens: int | None = None
     expected_prompt_tokens: int | None = None
+    dropped: tuple[str, ...] = ()
     time_left_s: float | None = None
 
 

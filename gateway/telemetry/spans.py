@@ -44,6 +44,7 @@ _OPERATION_NAMES = {
     Operation.EMBEDDING: "embeddings",
     Operation.MESSAGES: "chat",
     Operation.COUNT_TOKENS: "count_tokens",
+    Operation.RESPONSE: "chat",
 }
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
 _SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

@@ -11,6 +11,7 @@ from gateway.wire.openai_chat import read_chat
 from gateway.wire.openai_completions import read_completion
 from gateway.wire.openai_embeddings import OpenAIEmbeddings
 from gateway.wire.openai_format import OpenAIFormat
+from gateway.wire.responses_format import ResponsesFormat
 
 FORMATS: Mapping[Operation, Format] = MappingProxyType(
     {
@@ -19,5 +20,6 @@ FORMATS: Mapping[Operation, Format] = MappingProxyType(
         Operation.EMBEDDING: OpenAIEmbeddings(),
         Operation.MESSAGES: AnthropicMessages(),
         Operation.COUNT_TOKENS: AnthropicCount(),
+        Operation.RESPONSE: ResponsesFormat(),
     }
 )

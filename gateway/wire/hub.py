@@ -15,10 +15,11 @@ from gateway.types import Call, ChatRequest, Operation
 from gateway.wire.anthropic_writer import anthropic_writer
 from gateway.wire.chat_reader import chat_reader
 from gateway.wire.chat_writer import chat_writer
+from gateway.wire.responses_writer import responses_writer
 from gateway.wire.translation import ReaderOf, TranslatingSink, WriterOf
 
 WRITERS: Mapping[Operation, WriterOf] = MappingProxyType(
-    {Operation.CHAT: chat_writer, Operation.MESSAGES: anthropic_writer}
+    {Operation.CHAT: chat_writer, Operation.MESSAGES: anthropic_writer, Operation.RESPONSE: responses_writer}
 )
 """The writers of all client formats that an answer can be translated to."""
 

@@ -13,6 +13,7 @@ _LONG_FIELD = {
     Operation.COMPLETION: "prompt",
     Operation.EMBEDDING: "input",
     Operation.MESSAGES: "messages",
+    Operation.RESPONSE: "input",
 }
 
 

@@ -1,0 +1,126 @@
+"""The object that OpenAI's Responses answers with: the request's own settings, what came of it, and the counts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Raw
+
+from gateway.price import Usage
+from gateway.types import ChatRequest
+from gateway.wire.deltas import AnswerStart
+from gateway.wire.openai_usage import MAX_TOKENS
+
+# What an answer says of settings that the request left out.
+_UNSAID: Mapping[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
+
+
+def response_object(request: ChatRequest, start: AnswerStart, **outcome: Any) -> dict[str, Any]:
+    """A response under way; ``outcome`` are the fields that differ."""
+    created_unix_s = start.created_unix_s or int(request.arrival.received_unix_s)
+    settings = {name: _said(request, name, unsaid) for name, unsaid in _UNSAID.items()}
+    if request.remembered is not None and request.remembered.previous_id:
+        settings["previous_response_id"] = request.remembered.previous_id
+    return {
+        "id": response_id(request),
+        "object": "response",
+        "created_at": created_unix_s,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "model": start.model or request.model,
+        "output": [],
+        **settings,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "usage": None,
+        **outcome,
+    }
+
+
+def response_id(request: ChatRequest) -> str:
+    """The name of the answer to ``request``: ours, whoever serves it, so that it can be asked for again."""
+    return "resp_" + request.arrival.id.removeprefix("req_")
+
+
+def ending(reason: str) -> dict[str, Any]:
+    """Status and details of an answer that ended for the hub's ``reason``."""
+    why = _INCOMPLETE.get(reason)
+    return {"status": "incomplete" if why else "completed", "incomplete_details": {"reason": why} if why else None}
+
+
+def hub_reason(response: Mapping[str, Any]) -> str:
+    """Why a finished response ended, in the hub's words."""
+    details = response.get("incomplete_details")
+    if response.get("status") == "incomplete":
+        said = details.get("reason") if isinstance(details, dict) else None
+        return _REASONS.get(said, said) if isinstance(said, str) else "length"
+    output = response.get("output")
+    items = output if isinstance(output, list) else []
+    return "tool_calls" if any(_is_call(item) for item in items) else "stop"
+
+
+def response_usage(usage: Usage) -> dict[str, Any]:
+    """The ``usage`` object that says ``usage``; counts that are ours are marked ``estimated``."""
+    fields: dict[str, Any] = {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.prompt_tokens + usage.output_tokens,
+    }
+    return {**fields, "estimated": True} if usage.estimated else fields
+
+
+def read_response_usage(value: Any) -> Usage | None:
+    """The counts of a parsed ``usage`` object; ``None`` where nobody counted, or absurdly."""
+    if not isinstance(value, dict):
+        return None
+    prompt_tokens, output_tokens = _count(value, "input_tokens"), _count(value, "output_tokens")
+    if not prompt_tokens and not output_tokens:
+        return None
+    details = value.get("input_tokens_details")
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=min(_count(details, "cached_tokens"), prompt_tokens),
+        cache_write_tokens=_count(details, "cache_write_tokens"),
+        reasoning_tokens=min(_count(value.get("output_tokens_details"), "reasoning_tokens"), output_tokens),
+        estimated=value.get("estimated") is True,
+    )
+
+
+def _count(fields: Any, name: str) -> int:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
+
+
+def _said(request: ChatRequest, name: str, unsaid: Any) -> Any:
+    value = request.raw.get(name)
+    return unsaid if value is None or bytes(value) == b"null" else Raw(value)
+
+
+def _is_call(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") in {"function_call", "custom_tool_call"}
