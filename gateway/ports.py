@@ -49,6 +49,15 @@ class Filter(Protocol):
         ...
 
 
+@runtime_checkable
+class Dropper(Protocol):
+    """A filter that lets requests pass which lose something on the way."""
+
+    def drops(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
+        """The fields, by the client's names, that a candidate which is not excluded does not get."""
+        ...
+
+
 class Scorer(Protocol):
     """One term of the bill."""
 

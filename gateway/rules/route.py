@@ -10,7 +10,7 @@ from gateway.price import Price
 from gateway.rules.judging import Judging
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
-from gateway.types import Arrival, ChatRequest, Context
+from gateway.types import Arrival, Candidate, ChatRequest, Context
 from gateway.worth import Deadline, Worth
 
 
@@ -87,6 +87,15 @@ class Route:
             priced_only=priced_only,
         )
 
+    def dropped(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
+        """What the request loses on its way to a candidate, by leave of the route's filters."""
+        return tuple(
+            name
+            for _, policy in self.filters
+            if (drops := getattr(policy, "drops", None)) is not None  # a tenth of what asking its type would cost
+            for name in drops(ctx, candidate)
+        )
+
     def deadline_of(self, arrival: Arrival) -> Deadline | None:
         """By when the answer to a request is of use: as the route says, or as the client does where that is sooner."""
         if arrival.deadline_s is None:
@@ -106,7 +115,7 @@ class Route:
 class CascadeStep:
     """A step of a cascade: the ``route`` with this step's targets alone, and who judges what they answer.
 
-    The last step has no judges, and its answer goes out as it comes. Of the others an answer is held until it is
+    Its ``attempts`` are those that there may have been at its end, so that one is left for each step after it. The last step has no judges, and its answer goes out as it comes. Of the others an answer is held until it is
     judged, up to ``max_held_bytes``; where nobody can say it goes out if the step ``serves_unsure``. The step may take
     ``timeout_s``, an even share of the time that is left where it is ``None``. A stream that is held is kept alive with
     a comment every ``keep_alive_s``.

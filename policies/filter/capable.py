@@ -1,56 +1,13 @@
 """Out: a candidate that cannot do what the request asks for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
-
+from gateway.conversation import Translation
 from gateway.errors import ClientError, Unsupported
-from gateway.types import Candidate, Context, Objection
-
-# What every backend is given in its own way, and what is for the provider's books: no answer depends on whether these
-# fields are carried.
-_NEVER_MATTERS = frozenset(
-    {
-        "messages",
-        "metadata",
-        "model",
-        "prediction",
-        "prompt",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "stream",
-        "stream_options",
-        "user",
-    }
-)
-
-# What many clients send with every request: the value that says what leaving the field out says.
-_NEUTRAL: Mapping[str, Any] = {
-    "best_of": 1,
-    "echo": False,
-    "frequency_penalty": 0,
-    "function_call": "none",
-    "functions": [],
-    "logit_bias": {},
-    "logprobs": False,
-    "modalities": ["text"],
-    "n": 1,
-    "parallel_tool_calls": True,
-    "presence_penalty": 0,
-    "reasoning_effort": "none",
-    "response_format": {"type": "text"},
-    "stop": [],
-    "suffix": "",
-    "temperature": 1,
-    "tools": [],
-    "top_logprobs": 0,
-    "top_p": 1,
-}
+from gateway.request_fields import NEVER_MATTERS, names_path, says_nothing
+from gateway.types import Candidate, ChatRequest, Context, Objection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +22,13 @@ class Capable:
     ``store``...) and fields at the value that leaving them out means (``"presence_penalty": 0``, ``null``) are no
     reason to refuse.
 
+    Requests that have to be translated are judged by what is left of them then, and refused by the client's own names.
+    What is lost by this route's leave, and hints that a backend does not understand (``output_config.effort`` for a
+    model that does not think), are named in the answer's header ``x-headrace-dropped``.
+
     Attributes:
-        may_drop: further fields that this route may lose on the way to a backend that does not know them.
+        may_drop: further fields that this route may lose on the way to a backend that does not know them; paths
+            without the places in lists, such as ``tools.input_examples``.
 
     Example::
 
@@ -83,28 +45,51 @@ class Capable:
         request = ctx.request
         if request.arrival.operation not in candidate.operations:
             return f"does not serve `{request.arrival.operation}`"
-        if candidate.carries is not None:
-            lost = request.raw.keys() - candidate.carries - _NEVER_MATTERS
-            lost = {field for field in lost if field not in self.may_drop and not _neutral(field, request.raw[field])}
-            if lost:
-                return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
+        lost = [path for path in _lost(request, candidate) if not names_path(self.may_drop, path)]
+        if lost:
+            return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
         if candidate.capabilities is not None:
             missing = request.needs - candidate.capabilities
             if missing:
                 return f"has no {_quoted(missing)}"
         return None
 
-
-def _neutral(field: str, raw: Any) -> bool:
-    try:
-        value = msgspec.json.decode(raw)
-    except (
-        msgspec.DecodeError,
-        RecursionError,
-    ):  # a number out of every range, say: surely not what leaving it out means
-        return False
-    return value is None or (field in _NEUTRAL and value == _NEUTRAL[field])
+    def drops(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
+        """What the request loses on its way to a candidate that ``exclude`` has let pass, by the client's names."""
+        request = ctx.request
+        if not self.may_drop and request.translation is None:
+            return ()
+        return tuple(sorted({*_lost(request, candidate), *_unheard(request, candidate)}))
 
 
-def _quoted(names: set[str] | frozenset[str]) -> str:
+def _lost(request: ChatRequest, candidate: Candidate) -> list[str]:
+    """What has no place on the way there and could change the answer, by its path in the client's body."""
+    operation, carries = request.arrival.operation, candidate.carries
+    if request.translation is None:
+        if carries is None:
+            return []
+        fields = request.raw.keys() - carries - NEVER_MATTERS
+        return [field for field in fields if not says_nothing(field, request.raw[field])]
+    if operation not in candidate.translates:
+        return []  # it speaks the client's format: the bytes go on as they came
+    translation = request.translation()
+    unknown = _unknown(translation, carries) - translation.hints
+    wanted = [field for field in unknown if not says_nothing(field, translation.fields[field])]
+    return [*translation.lost, *(translation.origins.get(field, field) for field in wanted)]
+
+
+def _unheard(request: ChatRequest, candidate: Candidate) -> list[str]:
+    """The hints that a candidate does not understand: no reason to refuse, but the client is told."""
+    if request.translation is None or request.arrival.operation not in candidate.translates:
+        return []
+    translation = request.translation()
+    unknown = _unknown(translation, candidate.carries) & translation.hints
+    return [translation.origins.get(field, field) for field in unknown]
+
+
+def _unknown(translation: Translation, carries: frozenset[str] | None) -> set[str]:
+    return translation.fields.keys() - carries - NEVER_MATTERS if carries is not None else set()
+
+
+def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
