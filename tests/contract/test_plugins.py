@@ -25,6 +25,7 @@ from gateway.forecast import Forecast
 from gateway.ports import BatchScorer
 from gateway.price import Price
 from gateway.rules import plugins
+from gateway.success import Success
 from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, TraceContext
 from gateway.worth import Deadline, Worth
 
@@ -111,6 +112,16 @@ candidates = st.builds(
     first_token_p50_s=st.floats(0, 1e4),
     first_token_p90_s=st.floats(0, 1e5),
     down=st.none() | st.just("cooling"),
+    success=st.none()
+    | st.builds(
+        Success,
+        p=st.floats(0, 1),
+        mean=st.floats(0, 1),
+        low=st.floats(0, 1),
+        high=st.floats(0, 1),
+        n=st.floats(0, 1e6),
+        calls=st.floats(1, 100),
+    ),
 )
 arrival = Arrival(
     id="req-1",
