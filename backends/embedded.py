@@ -259,7 +259,7 @@ class Embedded:
 
 async def _counted(engine: Dialogue, call: Call) -> int:
     """How many tokens the prompt has, by the model's own vocabulary and template."""
-    request = replace(chat_request(call.request), max_tokens=1)
+    request = replace(chat_request(call), max_tokens=1)
     (generate,) = generations(replace(call, request=request))
     return await engine.check(generate)
 

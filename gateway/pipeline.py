@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -16,10 +17,10 @@ from gateway.door import Door
 from gateway.errors import ClientGone, HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
 from gateway.ledger.journal import Journal
+from gateway.limits.limit import Limit
 from gateway.limits.stay import Stay
 from gateway.ports import Ledger
 from gateway.rules.route import Hedge, Route
-from gateway.rules.tenancy import Identity
 from gateway.rules.world import World
 from gateway.task_hints import with_task
 from gateway.types import ChatRequest, Context, Outcome, Status
@@ -77,8 +78,10 @@ class Pipeline:
             identity.check(request.model, route.name)
             journal.route = route.name
             journal.forecast = route.classifier.forecast(request)
-            ctx = route.context(request, journal.forecast)
-            async with self._within_limits(rules.world, identity, route, ctx, journal):
+            limits = identity.limits + rules.world.tenancy.of_model(request.model)
+            priced_only = any(limit.priced_only for limit in limits) if limits else False
+            ctx = route.context(request, journal.forecast, priced_only=priced_only)
+            async with self._within_limits(limits, rules.world, route, ctx, journal):
                 visit = route.admitter.admit(ctx, self._bench.fleet.rooms.of(route, rules.world.backends))
                 async with Admitted(visit, journal):
                     await self._serve(rules.world, route, ctx, journal, exchange)
@@ -120,9 +123,8 @@ class Pipeline:
         return request
 
     def _within_limits(
-        self, world: World, identity: Identity, route: Route, ctx: Context, journal: Journal
+        self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal
     ) -> AbstractAsyncContextManager[None]:
-        limits = identity.limits + world.tenancy.of_model(ctx.request.model)
         if self._bench.gate is None or not limits:
             return nullcontext()
         return Stay(
@@ -179,7 +181,9 @@ class Pipeline:
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 if not exchange.started:
-                    headers = error_headers(journal.arrival.id, error, journal.attempts, journal.headers)
+                    headers = error_headers(
+                        journal.arrival.id, error, journal.attempts, journal.headers, arrival=journal.arrival
+                    )
                     await exchange.answer(error.http_status, headers, wire.error_body(error))
                 elif exchange.streaming:
                     await exchange.write(wire.error_event(error))

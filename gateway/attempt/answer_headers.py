@@ -7,9 +7,11 @@ from urllib.parse import quote
 from gateway.attempt.attempt_cost import AttemptCost
 from gateway.errors import HeadraceError, MethodNotAllowed
 from gateway.price import Usage
-from gateway.types import Attempt, Candidate, Context
+from gateway.types import Arrival, Attempt, Candidate, Context, Operation
 
 RawHeader = tuple[bytes, bytes]
+
+_ANTHROPIC = frozenset({Operation.MESSAGES, Operation.COUNT_TOKENS})
 
 _STREAM: tuple[RawHeader, ...] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -46,7 +48,8 @@ class Receipt:
 
         ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for
         a stream, whose headers go first; left out where no price is known. ``x-headrace-cached-tokens`` is how much of
-        the prompt was remembered, where any was and the usage is known.
+        the prompt was remembered, where any was and the usage is known; ``x-headrace-estimated`` tells that the usage
+        which the answer holds is ours and no upstream's.
         """
         forecast, candidate = self._ctx.forecast, self._candidate
         headers = [
@@ -57,7 +60,10 @@ class Receipt:
             (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
             (b"x-headrace-attempts", b"%d" % self._attempt),
             *self._more,
+            *_own_id(self._ctx.request.arrival),
         ]
+        if usage is not None and usage.estimated:
+            headers.append((b"x-headrace-estimated", b"true"))
         if usage is not None and usage.cached_tokens > 0:
             headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
         expected = usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
@@ -67,10 +73,27 @@ class Receipt:
         return headers
 
 
+def dropped_header(names: Sequence[str]) -> RawHeader:
+    """Tells which fields of the request were lost on the way, by leave of its route."""
+    return b"x-headrace-dropped", _value(", ".join(names))
+
+
+def holding_headers(request_id: str) -> list[RawHeader]:
+    """The headers of a stream that is opened before it is known who answers: its answer is held, and judged first."""
+    return [*_STREAM, (b"x-request-id", request_id.encode()), (b"x-headrace-cascade", b"held")]
+
+
 def error_headers(
-    request_id: str, error: HeadraceError, attempts: Sequence[Attempt] = (), more: Sequence[RawHeader] = ()
+    request_id: str,
+    error: HeadraceError,
+    attempts: Sequence[Attempt] = (),
+    more: Sequence[RawHeader] = (),
+    *,
+    arrival: Arrival | None = None,
 ) -> list[RawHeader]:
     """The headers of an error after ``attempts``, the last of which is named, and ``more`` of the request's limits.
+
+    ``arrival`` is the request that failed, where it was one for inference.
 
     ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help.
     """
@@ -79,6 +102,7 @@ def error_headers(
         (b"x-request-id", request_id.encode()),
         (b"x-headrace-attempts", b"%d" % len(attempts)),
         *more,
+        *(_own_id(arrival) if arrival is not None else ()),
     ]
     if attempts:
         headers.append((b"x-headrace-backend", _value(attempts[-1].backend)))
@@ -90,6 +114,11 @@ def error_headers(
     if error.http_status == 401:  # noqa: PLR2004  # RFC 9110 wants a challenge with it
         headers.append((b"www-authenticate", b"Bearer"))
     return headers
+
+
+def _own_id(arrival: Arrival) -> Sequence[RawHeader]:
+    """The request's name once more, under the header where clients of another API look for it."""
+    return ((b"request-id", arrival.id.encode()),) if arrival.operation in _ANTHROPIC else ()
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from gateway.attempt.answer_headers import dropped_header
 from gateway.attempt.hedge import Hedger, Race, Side, may_hedge
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench, Trial, Turn
@@ -11,6 +12,7 @@ from gateway.errors import HeadraceError, Overloaded, UpstreamContextExceeded, U
 from gateway.exchange import Exchange
 from gateway.ledger.journal import Journal
 from gateway.limits.gate import dearest_usd, expected, taken
+from gateway.limits.refusal import unpriced
 from gateway.rules.route import Route
 from gateway.rules.world import World
 from gateway.types import Bill, Candidate, Context, Decision, Finish, Outcome, Status
@@ -110,6 +112,8 @@ class Failover:
 
     def _trial(self, bill: Bill, exchange: Exchange) -> Trial:
         self.made += 1
+        dropped = self.route.dropped(self.ctx, bill.candidate)
+        headers = (*self.journal.headers, dropped_header(dropped)) if dropped else self.journal.headers
         number, more = self.made, min(len(self._left), self.route.attempts - self.made)
         return Trial(
             self.bench,
@@ -119,7 +123,7 @@ class Failover:
             backend=self.world.backends[bill.candidate.backend],
             exchange=exchange,
             patience=self.route.patience,
-            turn=Turn(number, number + more, self._deadline_s, self.journal.headers),
+            turn=Turn(number, number + more, self._deadline_s, headers, dropped),
         )
 
     async def _backend_is_full(self, candidate: Candidate) -> HeadraceError | None:
@@ -127,6 +131,8 @@ class Failover:
         limits, gate = self.world.tenancy.backends.get(candidate.backend), self.bench.gate
         if gate is None or not limits:
             return None
+        if candidate.price is None and (blind := next((limit for limit in limits if limit.priced_only), None)):
+            return unpriced(blind)
         claim = expected(self.ctx.forecast, dearest_usd(self.ctx.forecast, [candidate]))
         try:
             await gate.enter(self._name(self.made + 1), limits, claim, lasts_s=self.route.patience.total_s)

@@ -45,13 +45,14 @@ class Bench:
 class Turn(NamedTuple):
     """Which attempt this is, counted from one, of how many that there may be until the request's deadline.
 
-    ``headers`` are what the client is told besides.
+    ``headers`` are what the client is told besides, ``dropped`` the fields that the backend does not get.
     """
 
     number: int
     of: int
     deadline_s: float
     headers: Sequence[RawHeader] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def left(self) -> int:
@@ -72,6 +73,7 @@ class Trial:
         "_cost",
         "_ctx",
         "_deadline_s",
+        "_dropped",
         "_exchange",
         "_flight",
         "_pace",
@@ -106,6 +108,7 @@ class Trial:
         self._exchange = exchange
         self._patience = patience
         self._deadline_s = turn.deadline_s
+        self._dropped = turn.dropped
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
         self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
@@ -157,6 +160,7 @@ class Trial:
             request=request,
             model=self._candidate.model,
             trace=self._trace,
+            dropped=self._dropped,
             expected_prompt_tokens=self._ctx.forecast.prompt_tokens,
             expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
             time_left_s=max(self._deadline_s - asyncio.get_running_loop().time(), 0.0),

@@ -4,13 +4,15 @@ A backend that speaks chat calls ``as_chat`` and goes on with what comes back. A
 out of ``chat_request`` and puts ``answering`` between its upstream and the sink.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 
 from gateway.errors import UpstreamRefused
 from gateway.ports import Sink
+from gateway.request_fields import names_path
 from gateway.types import Call, ChatRequest, Operation
 from gateway.wire.anthropic_writer import anthropic_writer
 from gateway.wire.chat_reader import chat_reader
@@ -33,28 +35,40 @@ def as_chat(call: Call, sink: Sink) -> tuple[Call, Sink]:
     Raises:
         UpstreamRefused: something in the request has no place in a chat, which ``param`` names.
     """
+    request = chat_request(call)
     if call.request.translation is None:
-        return call, sink
-    return replace(call, request=chat_request(call.request)), answering(call, sink, chat_reader)
+        return (call if request is call.request else replace(call, request=request)), sink
+    return replace(call, request=request), answering(call, sink, chat_reader)
 
 
-def chat_request(request: ChatRequest) -> ChatRequest:
+def chat_request(call: Call) -> ChatRequest:
     """The request with ``raw`` in the shape of OpenAI's chat, and ``arrival.operation`` to match.
+
+    What the route lets it lose is not there any more.
 
     Raises:
         UpstreamRefused: something in it has no place there, which ``param`` names.
     """
+    request, dropped = call.request, call.dropped
     if request.translation is None:
-        return request
+        return replace(request, raw=_without(request.raw, dropped, {})) if dropped else request
     translation = request.translation()
-    if translation.lost:
-        raise cannot_carry(translation.lost[0])
+    lost = next((path for path in translation.lost if not names_path(dropped, path)), None)
+    if lost is not None:
+        raise cannot_carry(lost)
     return replace(
         request,
         arrival=replace(request.arrival, operation=Operation.CHAT),
-        raw=translation.fields,
+        raw=_without(translation.fields, dropped, translation.origins),
         translation=None,
     )
+
+
+def _without(fields: Mapping[str, Any], dropped: Sequence[str], origins: Mapping[str, str]) -> Mapping[str, Any]:
+    """The fields without those that are lost, which have the client's names."""
+    if not dropped:
+        return fields
+    return {name: value for name, value in fields.items() if not names_path(dropped, origins.get(name, name))}
 
 
 def answering(call: Call, sink: Sink, reader_of: ReaderOf) -> Sink:
