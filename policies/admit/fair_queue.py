@@ -6,16 +6,10 @@ from dataclasses import dataclass, field
 
 from gateway.admission import Room
 from gateway.errors import Overloaded
-from gateway.types import Context, LedgerEntry, Status
+from gateway.types import Context, LedgerEntry
 from policies.admit._fair_order import CLASSES, FairOrder, Waiter
+from policies.admit._pace import Pace, expected_tokens, used_tokens
 from policies.admit._turns import SOONEST_RETRY_S, DrainRate, Guest
-
-_FRESH_WEIGHT = 0.1
-_FIRST_GUESS_S = 0.02
-"""Seconds a token, before the first answer has shown how long they take."""
-
-_READ_SHARE = 20
-"""So many tokens are read in the time in which one is written."""
 
 
 class _State:
@@ -25,11 +19,11 @@ class _State:
         "drained",
         "latest",
         "order",
+        "pace",
         "queued_bytes",
         "queued_tokens",
         "running",
         "running_tokens",
-        "seconds_per_token",
         "taken",
         "turns",
     )
@@ -44,7 +38,7 @@ class _State:
         self.running_tokens = 0
         self.queued_tokens = 0
         self.queued_bytes = 0
-        self.seconds_per_token = _FIRST_GUESS_S
+        self.pace = Pace()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +58,15 @@ class FairQueue:
     ::
 
         work_s    = (prompt_tokens / 20 + output_tokens_p50) x seconds_per_token
-        slack_s   = the smaller of  deadline.total_s - 1.3 x work_s  and  deadline.first_token_s - time to read
+        slack_s   = the smaller of  deadline.total_s - 1.3 x work_s  and  deadline.first_token_s - read_s
         wait_s    = (work of one that runs + of the classes above + of its tenant before it, and the others' turns
                     meanwhile) / running
         shed where  waited + wait_s > slack_s
 
-    ``seconds_per_token`` is the running mean over finished requests, at the load that there is; reading a token takes
-    about a twentieth of writing one. A request with no deadline may wait ``wait_s`` seconds.
+    ``seconds_per_token`` is that of the last fifty or so finished requests, at the load that there was: all of their
+    seconds over all of their tokens, since single short answers are all overhead; reading a token takes about a
+    twentieth of writing one. ``read_s`` is learned from their first tokens likewise. A request with no deadline may
+    wait ``wait_s`` seconds.
 
     Who finds the queue full, or could not be done in time, is refused at once and told when those who wait now will
     have left the queue, by how many did so lately; at least a second.
@@ -142,11 +138,9 @@ class FairQueue:
             return
         tenant, weight, tokens = charged
         state.running_tokens -= tokens
-        used = sum(a.usage.prompt_tokens // _READ_SHARE + a.usage.output_tokens for a in entry.attempts if a.usage)
+        used = used_tokens(entry.attempts)
         state.order.charge(tenant, weight, used - tokens)
-        if entry.outcome.status is Status.OK and used:
-            seconds = entry.ended_s - entry.attempts[-1].started_s
-            state.seconds_per_token += _FRESH_WEIGHT * (seconds / used - state.seconds_per_token)
+        state.pace.learn(entry, used)
 
     async def enter(self, guest: Guest) -> None:
         """Returns with a place, or raises without one."""
@@ -169,21 +163,20 @@ class FairQueue:
     # ---- who comes --------------------------------------------------------------------------------------------------
 
     def _waiter(self, ctx: Context, now_s: float) -> Waiter:
-        read_tokens = ctx.forecast.prompt_tokens // _READ_SHARE
-        tokens, token_s = read_tokens + ctx.forecast.output_tokens_p50, self._state.seconds_per_token
-        slack_s, deadline = self.wait_s, ctx.deadline
+        tokens, pace = expected_tokens(ctx.forecast), self._state.pace
+        work_s, slack_s, deadline = tokens * pace.seconds_per_token, self.wait_s, ctx.deadline
         if deadline is not None:
             if deadline.total_s is not None:
-                slack_s = min(slack_s, deadline.total_s - self.shed_factor * tokens * token_s)
+                slack_s = min(slack_s, deadline.total_s - self.shed_factor * work_s)
             if deadline.first_token_s is not None:
-                slack_s = min(slack_s, deadline.first_token_s - read_tokens * token_s)
+                slack_s = min(slack_s, deadline.first_token_s - pace.read_s(ctx.forecast.prompt_tokens))
         precedence = ctx.request.arrival.precedence
         return Waiter(
             tenant=ctx.request.arrival.tenant,
             priority=precedence.priority,
             weight=precedence.weight,
             tokens=tokens,
-            work_s=tokens * token_s,
+            work_s=work_s,
             slack_s=slack_s,
             since_s=now_s,
         )
@@ -191,7 +184,7 @@ class FairQueue:
     def _wait_s(self, waiter: Waiter) -> float:
         """Until the first of those who run is done, and for what is served before it then."""
         state = self._state
-        running_s = state.running_tokens * state.seconds_per_token / max(len(state.running), 1)
+        running_s = state.running_tokens * state.pace.seconds_per_token / max(len(state.running), 1)
         return (running_s + state.order.work_ahead_s(waiter)) / max(state.taken, 1)
 
     async def _wait(self, waiter: Waiter, guest: Guest) -> None:

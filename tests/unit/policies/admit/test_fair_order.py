@@ -72,19 +72,20 @@ def test_weights_are_shares() -> None:
     assert 30 == first.count("heavy")
 
 
-def test_a_pause_saves_up_no_turns() -> None:
-    """Who comes back starts with the least of those who wait."""
+def test_a_pause_saves_up_few_turns() -> None:
+    """Who comes back after others were served thirty is eight ahead, and takes turns from there on."""
     order = FairOrder(age_s=1000)
-    for _ in range(50):
+    for _ in range(70):
         order.push(_waiter("busy"))
     for _ in range(30):
         waiter = order.pop(0.0)
         assert waiter is not None
         order.charge(waiter.tenant, 1.0, waiter.tokens)
-    for _ in range(20):
+    for _ in range(30):
         order.push(_waiter("back"))
-    first = [waiter.tenant for waiter in _drain(order)[:20]]
-    assert 9 <= first.count("back") <= 11
+    first = [waiter.tenant for waiter in _drain(order)]
+    assert ["back"] * 8 == first[:8]
+    assert 10 == first[8:28].count("back")
 
 
 def test_what_was_really_used_is_charged_in_the_end() -> None:
@@ -164,6 +165,14 @@ class Comings(RuleBasedStateMachine):
                 assert waiter.rank == min(one.rank for one in (waiter, *self.waiting))
 
     @invariant()
+    def heaps_are_bounded(self) -> None:
+        """Those who left from the middle are cleared away."""
+        for group in self.order._classes:
+            assert len(group.turns) <= 2 * len(group.lines) + 9
+            assert all(len(line.heap) <= 2 * line.waiting + 9 for line in group.lines.values())
+            assert len(group.arrivals) == sum(line.waiting for line in group.lines.values())
+
+    @invariant()
     def counts_are_right(self) -> None:
         """How many wait, and how much work they are."""
         assert len(self.waiting) == len(self.order) == self.order.position(2)
@@ -171,3 +180,24 @@ class Comings(RuleBasedStateMachine):
 
 
 TestComings = Comings.TestCase
+
+
+def test_what_goes_before_a_newcomer_is_what_its_tenant_has_and_the_others_turns_meanwhile() -> None:
+    """Not the whole queue of one that floods; and all of the classes above."""
+    order = FairOrder(age_s=1000)
+    for _ in range(100):
+        order.push(_waiter("hog"))
+    assert 0.0 == order.work_ahead_s(_waiter("small"))
+    order.push(_waiter("small"))
+    assert 2.0 == order.work_ahead_s(_waiter("small"))
+    assert 101.0 == order.work_ahead_s(_waiter("hog"))
+    assert 101.0 == order.work_ahead_s(_waiter("hog", "batch"))
+    order.push(_waiter("hog", "interactive"))
+    assert 3.0 == order.work_ahead_s(_waiter("small"))
+
+
+def test_longer_work_of_its_own_is_not_before_a_newcomer() -> None:
+    """What is short and urgent overtakes it."""
+    order = FairOrder(age_s=1000)
+    order.push(_waiter("a", work_s=16.0))
+    assert (0.0, 16.0) == (order.work_ahead_s(_waiter("a", work_s=1.0)), order.work_ahead_s(_waiter("a", work_s=64.0)))

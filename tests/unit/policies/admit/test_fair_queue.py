@@ -157,7 +157,7 @@ async def test_where_there_is_room_no_deadline_is_looked_at(open_house: Any) -> 
 async def test_a_turn_that_does_not_come_in_time_ends_in_a_refusal(open_house: Any) -> None:
     """The place that comes free later goes to who still waits."""
     async with open_house(limit=1, wait_s=0.01) as guests:
-        guests.queue._state.seconds_per_token = 1e-6
+        guests.queue._state.pace._seconds = 1e-6
         await guests.come(0)
         await guests.come(1)
         with pytest.raises(Overloaded, match="no place came free"):
