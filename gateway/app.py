@@ -267,6 +267,7 @@ class Gateway:
                 body_timeout_s=self._settings.body_timeout_s,
             ).routes(),
             started_unix_s=int(self._clock.unix_s()),
+            success=self._shared.steering.report,
         )
         inference = Endpoints(
             self.pipeline,

@@ -41,6 +41,7 @@ class Outlook:
     readiness: Callable[[], Readiness]
     metrics: Callable[[str], tuple[bytes, str]]
     started_unix_s: int
+    success: Callable[[], Mapping[str, Any]] = dict
     pages: Sequence[Route] = ()
 
 
@@ -90,6 +91,9 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
         body, content_type = outlook.metrics(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
+    async def success(_: Request) -> Response:
+        return _json({"object": "success", "routes": outlook.success()})
+
     async def models(_: Request) -> Response:
         world = outlook.world()
         cards = [_model_card(world, model, outlook.started_unix_s) for model in world.models()]
@@ -107,6 +111,7 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
         Route("/readyz", readyz),
         Route("/metrics", metrics),
         _engine_route(outlook),
+        Route("/v1/success", success),
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
         *outlook.pages,
