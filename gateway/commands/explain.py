@@ -3,6 +3,7 @@
 It runs the functions that serve a request, on the facts of a gateway that has just started: nothing in flight, nothing
 learned, every backend taken as up. ``headrace explain policy.yaml --entry ID`` runs them on the facts of a request that
 was served, as the ledger has kept them: the decision is made anew, and compared with the one that was made.
+``headrace explain policy.yaml --success`` tells what verdicts have taught, on routes that steer by them.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from msgspec.structs import asdict, replace
 
 from gateway.clock import SystemClock
 from gateway.commands.offline import read_world
+from gateway.commands.success_known import as_text, success_known
 from gateway.decide import decide, refusal
 from gateway.door import new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
@@ -28,6 +30,7 @@ from gateway.rules.route import Route
 from gateway.rules.tenancy import OPEN_HOUSE
 from gateway.rules.world import World
 from gateway.settings import read_settings
+from gateway.steering.steering import Steering
 from gateway.stores.ledger_reader import KeptDecision, kept_decision
 from gateway.stores.memory import MemoryShared
 from gateway.trace_context import new_trace
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("request", nargs="?", help="file with the JSON body of a request, or - for standard input")
     asked.add_argument("--entry", metavar="ID", help="a request that was served, by the id in its answer's headers")
+    asked.add_argument("--success", action="store_true", help="what was learned of success, and how canaries stand")
     parser.add_argument("--ledger", type=Path, help="the ledger's file; by default that of the state directory")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -65,6 +69,8 @@ class Explanation:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the explanation; 0 where the request would be served, 1 where it would be refused or go elsewhere now."""
     _, world = read_world(arguments.policy)
+    if arguments.success:
+        return _tell_success(world, in_json=arguments.json)
     try:
         if arguments.entry is not None:
             ledger = arguments.ledger or read_settings().state_dir / LEDGER_FILE
@@ -83,6 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_as_text(explanation)))
     return 1 if explanation.refused or (explanation.kept is not None and not explanation.reproduced) else 0
+
+
+def _tell_success(world: World, *, in_json: bool) -> int:
+    report = success_known(world, read_settings().state_dir)
+    print(
+        msgspec.json.format(msgspec.json.encode(report), indent=2).decode() if in_json else "\n".join(as_text(report))
+    )
+    return 0
 
 
 def explain(world: World, body: bytes) -> Explanation:
@@ -107,6 +121,10 @@ def explain(world: World, body: bytes) -> Explanation:
     ctx = route.context(request, forecast)
     snapshot = Fleet(clock=clock, shared=MemoryShared(clock)).snapshot(route, ctx, world.backends)
     as_up = tuple(one if one.down == DRAINING else replace(one, down=None) for one in snapshot)
+    if route.steer is not None:
+        steering = Steering(clock=clock, seat="")
+        steering.follow(world.routes)
+        as_up = steering.with_success(route, route.steer, ctx, as_up)
     decision = decide(route, ctx, as_up)
     refused = None if decision.order else refusal(route, decision)
     return Explanation(route=route, forecast=forecast, decision=decision, refused=refused)
@@ -211,8 +229,13 @@ def _seconds(forecast: Forecast, bill: Bill) -> tuple[Seconds, Seconds]:
 
 
 def _line(bill: Bill, term: str, usd: float) -> str:
-    assumed = " (assumed: no price is known)" if term == "money" and bill.candidate.price is None else ""
-    return f"   {term:<12} ${usd:.6f}{assumed}"
+    note = " (assumed: no price is known)" if term == "money" and bill.candidate.price is None else ""
+    success = bill.candidate.success
+    if term == "success" and success is not None:
+        drawn = f"explores, drew {success.p:.1%}; " if success.drawn else ""
+        chance = f"p {success.mean:.1%}, {success.low:.1%} to {success.high:.1%}"
+        note = f" ({drawn}{chance}; {success.n:.1f} tasks, {success.calls:.1f} requests each)"
+    return f"   {term:<12} ${usd:.6f}{note}"
 
 
 def _as_json(explanation: Explanation) -> dict[str, Any]:
@@ -228,6 +251,7 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
                 "terms_usd": dict(bill.terms),
                 "total_usd": bill.total_usd,
                 "price_known": bill.candidate.price is not None,
+                **({"success": asdict(success)} if (success := bill.candidate.success) is not None else {}),
                 "first_token_s": asdict(_seconds(explanation.forecast, bill)[0]),
                 "whole_answer_s": asdict(_seconds(explanation.forecast, bill)[1]),
             }

@@ -92,10 +92,9 @@ class Learning:
             self._complain("what was learned cannot be kept: %s", error.strerror)
 
     def _read(self, folder: Path) -> list[bytes]:
-        """The records of a folder, the latest written last; none of a size that cannot be."""
+        """The records of a folder."""
         try:
-            files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime_ns)
-            return [path.read_bytes() for path in files if path.stat().st_size <= _MOST_RECORD_BYTES]
+            return _records(folder)
         except OSError as error:
             self._complain("what was learned cannot be read: %s", error.strerror)
             return []
@@ -111,7 +110,26 @@ class Learning:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _folder(self, learner: Learner) -> Path:
-        return self._directory / f"{type(learner).__name__}-{_digest(repr(learner))}"
+        return self._directory / _folder_name(learner)
+
+
+def kept_records(directory: Path, learner: Learner) -> list[bytes]:
+    """What is kept of the learner below ``directory``; empty where that is nothing.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return _records(directory / _folder_name(learner))
+
+
+def _records(folder: Path) -> list[bytes]:
+    """The records of a folder, the latest written last; none of a size that cannot be."""
+    files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime_ns)
+    return [path.read_bytes() for path in files if path.stat().st_size <= _MOST_RECORD_BYTES]
+
+
+def _folder_name(learner: Learner) -> str:
+    return f"{type(learner).__name__}-{_digest(repr(learner))}"
 
 
 def _digest(text: str) -> str:
