@@ -122,7 +122,8 @@ class JudgedAnswer(Struct, frozen=True, kw_only=True, gc=False):
     ``attempt`` is its place among the request's attempts, from one; zero for a shadow, which is none of them and whose
     ``cost_usd`` is in no request's cost. ``judgement`` is that of all judges together, ``judgements`` are theirs one by
     one, by the names that the policy file has for them. An answer of a cascade that did not pass was ``escalated``: its
-    client never saw it. Times are seconds since the epoch.
+    client never saw it. ``answer_s`` is how long it took to come. Moments are seconds since the epoch: when the request
+    was received, when judging began and ended.
     """
 
     request_id: str
@@ -140,6 +141,7 @@ class JudgedAnswer(Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None = None
     cost_usd: Decimal | None = None
     answer_s: float = 0.0
+    received_unix_s: float = 0.0
     started_unix_s: float = 0.0
     ended_unix_s: float = 0.0
     trace: TraceContext | None = None

@@ -67,7 +67,7 @@ def _with_cascade(route: Route, specs: list[CascadeStepSpec], target: ReadTarget
     plain = replace(route, judging=None, cascade=())
     steps = tuple(
         CascadeStep(
-            route=replace(plain, targets=group),
+            route=replace(plain, targets=group, attempts=route.attempts - (len(specs) - 1 - at)),
             judging=_judging(spec.judge, f"{where}[{at}].judge") if spec.judge is not None else None,
             serves_unsure=spec.when_unsure == "serve",
             timeout_s=spec.timeout_s,

@@ -77,6 +77,11 @@ class Route:
     shadow: "Shadow | None" = None
     assumed_price: Price | None = None
 
+    @property
+    def watched(self) -> bool:
+        """Whether its answers are judged, before or after they are served, or its requests copied."""
+        return self.judging is not None or self.cascade != () or self.shadow is not None
+
     def context(self, request: ChatRequest, forecast: Forecast, *, priced_only: bool = False) -> Context:
         """All that the policies of this route may look at."""
         return Context(

@@ -67,7 +67,7 @@ class _Draft:
             known[2] += _text(function.get("arguments"))
 
 
-def read_answer(data: bytes, *, streamed: bool) -> Answer | None:
+def read_openai_answer(data: bytes, streamed: bool) -> Answer | None:  # noqa: FBT001  # as `ReadAnswer` has it
     """The answer in ``data``, a whole body or all events of a stream; ``None`` where it cannot be read."""
     drafts: dict[int, _Draft] = {}
     usage: Any = None
