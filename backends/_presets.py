@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from backends._chat_dialect import ChatDialect
 from backends._models import CAPABILITIES
 from gateway.facts import ModelFacts, PromptCache
 from gateway.price import Price
@@ -19,7 +20,10 @@ from gateway.types import Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """What is known of a provider: its address, its key's usual name, what it serves, refuses and costs."""
+    """What is known of a provider: its address, its key's usual name, what it serves, refuses and costs.
+
+    ``use`` is the backend that it is for.
+    """
 
     base_url: str
     operations: frozenset[Operation]
@@ -27,6 +31,8 @@ class Preset:
     lacks: frozenset[str] = frozenset()
     price: Price | None = None
     prompt_cache: PromptCache | None = None
+    use: str = "openai_compatible"
+    dialect: ChatDialect = field(default_factory=ChatDialect)
 
     @property
     def unsaid(self) -> ModelFacts:
@@ -41,15 +47,17 @@ def presets() -> Mapping[str, Preset]:
     return MappingProxyType({name: _preset(**fields) for name, fields in yaml.safe_load(text).items()})
 
 
-def preset_named(name: str) -> Preset:
-    """The preset of that name.
+def preset_named(name: str, *, use: str = "openai_compatible") -> Preset:
+    """The preset of that name, for the backend ``use``.
 
     Raises:
         ValueError: there is none; the message says which is meant, and which there are.
     """
-    known = presets()
+    known = {other: preset for other, preset in presets().items() if preset.use == use}
     if name in known:
         return known[name]
+    if name in presets():
+        raise ValueError(f"`preset`: `{name}` has a backend of its own: `use: {presets()[name].use}`")
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean `{near[0]}`? " if near else ""
     raise ValueError(f"`preset`: there is no `{name}`; {hint}there is {', '.join(known)}")
@@ -63,12 +71,21 @@ def _preset(
     lacks: list[str] | None = None,
     price: dict[str, float] | None = None,
     prompt_cache: dict[str, Any] | None = None,
+    use: str = "openai_compatible",
+    dialect: dict[str, Any] | None = None,
 ) -> Preset:
     return Preset(
         base_url=base_url,
         operations=frozenset(Operation(operation) for operation in operations),
         api_key_env=api_key_env,
         lacks=frozenset(lacks or ()),
-        price=Price(**{name: Decimal(str(usd)) for name, usd in price.items()}) if price else None,
+        price=_price(price) if price else None,
         prompt_cache=PromptCache(**prompt_cache) if prompt_cache else None,
+        use=use,
+        dialect=ChatDialect(**dialect or {}),
     )
+
+
+def _price(usd: Mapping[str, float]) -> Price:
+    fields: dict[str, Any] = {name: Decimal(str(amount)) for name, amount in usd.items()}
+    return Price(**fields)

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from backends._base_url import check_base_url
+from backends._chat_dialect import ChatDialect
 from backends._headers import HeaderValue, check_headers, variables
 from backends._keys import KeyNames
 from backends._models import Models, listed
@@ -17,7 +18,7 @@ from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
 from gateway.wire.anthropic_count import estimated_count, push_whole
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import TRANSLATED, as_chat
+from gateway.wire.hub import TRANSLATED, as_chat, without_dropped
 
 _NATIVE = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING})
 """What such a server is taken to speak where nobody says."""
@@ -88,6 +89,8 @@ class OpenAICompatible:
         max_retry_after_s: The longest ``Retry-After`` that is believed.
         prompt_cache: The rules by which it caches prompts, where it has any besides being full: ``min_tokens``,
             ``step_tokens``, ``ttl_s``, ``at_first_token``. A preset knows its provider's.
+        past_reasoning: Whether requests that are translated bring back what the model thought in earlier turns
+            (``reasoning_content``); true unless a preset knows that the provider refuses it.
     """
 
     preset: str = ""
@@ -108,6 +111,7 @@ class OpenAICompatible:
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
     prompt_cache: PromptCache | None = None
+    past_reasoning: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
@@ -151,7 +155,10 @@ class OpenAICompatible:
             if operation is Operation.COUNT_TOKENS:
                 return await push_whole(sink, estimated_count(call))
             call, sink = as_chat(call, sink)
-        request, operation = call.request, call.request.arrival.operation
+            request = self._dialect.spoken(call.request)
+        else:
+            request = without_dropped(call)
+        operation = request.arrival.operation
         headers = dict(request.arrival.format_headers)
         if self.propagate_trace:
             headers |= headers_for(call.trace)
@@ -191,6 +198,13 @@ class OpenAICompatible:
     @cached_property
     def _key_env(self) -> KeyNames:
         return self.api_key_env or (self._preset.api_key_env if self._preset else "")
+
+    @cached_property
+    def _dialect(self) -> ChatDialect:
+        known = self._preset.dialect if self._preset else ChatDialect()
+        if self.past_reasoning is None:
+            return known
+        return ChatDialect(limit_field=known.limit_field, past_reasoning=self.past_reasoning)
 
     @cached_property
     def _facts(self) -> BackendFacts:

@@ -16,8 +16,10 @@ from gateway.attempt.answer_headers import error_headers
 from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
-from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound
+from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound, UpgradeRefused
 from gateway.rules.world import World
+from gateway.wire import anthropic_errors
+from gateway.wire.anthropic_models import is_anthropic_client, model_info, model_page
 from gateway.wire.openai_errors import error_body
 
 PROBES = frozenset({"/", "/healthz", "/readyz"})
@@ -67,11 +69,18 @@ class Front:
             if scope["path"] not in PROBES:
                 self._door().identity(scope["headers"])
             if scope["path"] in OPERATIONS:
-                raise MethodNotAllowed("POST")
+                raise _refusal_of(scope)
         except ClientError as error:
-            await _error_response(error)(scope, receive, send)
+            await _error_response(error, is_anthropic_client(scope["path"], scope["headers"]))(scope, receive, send)
         else:
             await self._site(scope, receive, send)
+
+
+def _refusal_of(scope: Scope) -> ClientError:
+    """Why a path of inference takes no GET. A client that tries for a WebSocket is told at once that there is none."""
+    if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in scope["headers"]):
+        return UpgradeRefused("answers are streamed as server-sent events: POST here")
+    return MethodNotAllowed("POST")
 
 
 def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
@@ -94,8 +103,10 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
     async def success(_: Request) -> Response:
         return _json({"object": "success", "routes": outlook.success()})
 
-    async def models(_: Request) -> Response:
+    async def models(request: Request) -> Response:
         world = outlook.world()
+        if _asks_as_anthropic(request):
+            return _json(model_page(world.models(), outlook.started_unix_s, request.query_params))
         cards = [_model_card(world, model, outlook.started_unix_s) for model in world.models()]
         return _json({"object": "list", "data": cards})
 
@@ -103,6 +114,8 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
         name, world = request.path_params["model"], outlook.world()
         if name not in world.models():
             raise ModelNotFound("there is no such model; GET /v1/models lists those there are", param="model")
+        if _asks_as_anthropic(request):
+            return _json(model_info(name, outlook.started_unix_s))
         return _json(_model_card(world, name, outlook.started_unix_s))
 
     routes = [
@@ -135,22 +148,32 @@ def _json(content: Any, *, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content), status_code=status, media_type="application/json")
 
 
-async def _framework_error(_: Request, error: HTTPException) -> Response:
+def _asks_as_anthropic(request: Request) -> bool:
+    return is_anthropic_client(request.url.path, request.headers.raw)
+
+
+async def _framework_error(request: Request, error: HTTPException) -> Response:
     """What Starlette found out by itself, in our envelope."""
     if error.status_code == 405:  # noqa: PLR2004  # the router's own
-        return _error_response(MethodNotAllowed((error.headers or {}).get("allow", "GET, HEAD")))
-    return _error_response(NotFound("there is no such route"))
+        return _told(request, MethodNotAllowed((error.headers or {}).get("allow", "GET, HEAD")))
+    return _told(request, NotFound("there is no such route"))
 
 
-async def _own_error(_: Request, error: HeadraceError) -> Response:
-    return _error_response(error)
+async def _own_error(request: Request, error: HeadraceError) -> Response:
+    return _told(request, error)
 
 
-async def _bug(_: Request, __: Exception) -> Response:
-    return _error_response(HeadraceError("something broke on our side"))
+async def _bug(request: Request, __: Exception) -> Response:
+    return _told(request, HeadraceError("something broke on our side"))
 
 
-def _error_response(error: HeadraceError) -> Response:
-    response = Response(error_body(error), status_code=error.http_status)
+def _told(request: Request, error: HeadraceError) -> Response:
+    return _error_response(error, _asks_as_anthropic(request))
+
+
+def _error_response(error: HeadraceError, to_anthropic: bool) -> Response:  # noqa: FBT001  # private
+    """The error in the shape of the client's own API."""
+    body = anthropic_errors.error_body(error) if to_anthropic else error_body(error)
+    response = Response(body, status_code=error.http_status)
     response.raw_headers += error_headers(new_request_id(), error)
     return response

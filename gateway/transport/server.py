@@ -20,7 +20,7 @@ from gateway.transport.server_exchange import ServerExchange
 from gateway.transport.server_limits import ServerLimits
 from gateway.transport.strict_protocol import StrictProtocol
 from gateway.types import Operation
-from gateway.wire.openai_errors import error_body
+from gateway.wire.formats import FORMATS
 
 _BY_TARGET = {path.encode("ascii"): operation for path, operation in OPERATIONS.items()}
 
@@ -163,7 +163,7 @@ class InferenceProtocol(StrictProtocol):
         if exchange.started:
             self.transport.abort()
             return
-        body = error_body(HeadraceError("something broke on our side"))
+        body = FORMATS[exchange.operation].error_body(HeadraceError("something broke on our side"))
         framing = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
         self.transport.write(self.heads.head(500, (), framing, self.default_headers) + body)
         self.part()

@@ -51,17 +51,24 @@ def chat_request(call: Call) -> ChatRequest:
     """
     request, dropped = call.request, call.dropped
     if request.translation is None:
-        return replace(request, raw=_without(request.raw, dropped, {})) if dropped else request
+        return without_dropped(call)
     translation = request.translation()
     lost = next((path for path in translation.lost if not names_path(dropped, path)), None)
     if lost is not None:
         raise cannot_carry(lost)
     return replace(
         request,
-        arrival=replace(request.arrival, operation=Operation.CHAT),
+        arrival=replace(request.arrival, operation=Operation.CHAT, format_headers=()),
         raw=_without(translation.fields, dropped, translation.origins),
         translation=None,
     )
+
+
+def without_dropped(call: Call) -> ChatRequest:
+    """The request in the client's own format, for an upstream that speaks it, less what the route lets it lose."""
+    if not call.dropped:
+        return call.request
+    return replace(call.request, raw=_without(call.request.raw, call.dropped, {}))
 
 
 def _without(fields: Mapping[str, Any], dropped: Sequence[str], origins: Mapping[str, str]) -> Mapping[str, Any]:

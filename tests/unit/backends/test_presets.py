@@ -23,11 +23,19 @@ EXPECTED = {
     "ollama",
     "llama_server",
 }
+"""Those for ``openai_compatible``."""
 
 
 def test_the_presets() -> None:
     """Every provider that the documentation names is there."""
-    assert EXPECTED == set(presets())
+    assert EXPECTED == {name for name, preset in presets().items() if preset.use == "openai_compatible"}
+
+
+def test_a_provider_with_a_backend_of_its_own_says_so() -> None:
+    """Its preset is no use to the one for OpenAI's API, whose requests it would not understand."""
+    assert "https://api.anthropic.com/v1" == preset_named("anthropic", use="anthropic").base_url
+    with pytest.raises(ValueError, match="`use: anthropic`"):
+        preset_named("anthropic")
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
