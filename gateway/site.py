@@ -103,6 +103,21 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
     async def success(_: Request) -> Response:
         return _json({"object": "success", "routes": outlook.success()})
 
+    routes = [
+        Route("/", home),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", metrics),
+        _engine_route(outlook),
+        Route("/v1/success", success),
+        *_model_routes(outlook),
+        *outlook.pages,
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def _model_routes(outlook: Outlook) -> list[Route]:
     async def models(request: Request) -> Response:
         world = outlook.world()
         if _asks_as_anthropic(request):
@@ -118,19 +133,7 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
             return _json(model_info(name, outlook.started_unix_s))
         return _json(_model_card(world, name, outlook.started_unix_s))
 
-    routes = [
-        Route("/", home),
-        Route("/healthz", healthz),
-        Route("/readyz", readyz),
-        Route("/metrics", metrics),
-        _engine_route(outlook),
-        Route("/v1/success", success),
-        Route("/v1/models", models),
-        Route("/v1/models/{model:path}", model),
-        *outlook.pages,
-    ]
-    handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
-    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    return [Route("/v1/models", models), Route("/v1/models/{model:path}", model)]
 
 
 def _engine_route(outlook: Outlook) -> Route:
