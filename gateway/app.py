@@ -8,14 +8,16 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from gateway.account_pages import AccountPages
 from gateway.accounts.opening import open_accounts
+from gateway.attempt.afterwards import open_afterwards
 from gateway.attempt.sink import AnswerBounds
 from gateway.attempt.trial import Bench
+from gateway.client_pages import client_pages
 from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.errors import ConfigurationError
+from gateway.fleet.settling import settle
 from gateway.learning.kept_state import open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
@@ -28,6 +30,7 @@ from gateway.rules.world import World, build_world
 from gateway.scrape import live
 from gateway.settings import Settings
 from gateway.site import Front, Outlook, Readiness, build_site
+from gateway.stores.responses import ResponseMemory
 from gateway.stores.shared_state import open_shared_state
 from gateway.task import VerdictObserver
 from gateway.telemetry.access_log import AccessLog
@@ -40,8 +43,6 @@ from gateway.transport.client import open_connections
 from gateway.wire.format import BodyLimits
 
 DEFAULT_POLICY = Path(__file__).with_name("rules") / "default_policy.yaml"
-
-_GLANCE_S = 0.02
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Gateway:
         self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
         self._shared = open_shared_state(settings, self._clock)
         self._fleet = self._shared.fleet
-        self._fleet.serves(world.backends)
+        self._shared.serves(world)
         self._rows = open_rows(settings)
         self._learning = open_learning(settings, self._learners, shared=self._shared.facts, clock=self._clock)
         self._metrics = Metrics(label_names(world), self._live())
@@ -79,19 +80,22 @@ class Gateway:
         self._accounts = open_accounts(
             settings, self._rows, self._ledger, clock=self._clock, observers=self._verdict_observers
         )
+        self._responses = ResponseMemory(self._shared.facts, kept_s=settings.responses_kept_s)
+        bench = Bench(
+            fleet=self._fleet,
+            clock=self._clock,
+            bounds=AnswerBounds(max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes),
+            gate=self._shared.gate,
+            steering=self._shared.steering,
+        )
+        self._afterwards = open_afterwards(bench, connect=open_connections, secret=settings.secret)
         self.pipeline = Pipeline(
             self._rules(world),
-            bench=Bench(
-                fleet=self._fleet,
-                clock=self._clock,
-                bounds=AnswerBounds(
-                    max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes
-                ),
-                gate=self._shared.gate,
-                steering=self._shared.steering,
-            ),
+            bench=bench,
+            afterwards=self._afterwards,
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
+            memory=self._responses,
         )
         self._retirement = Retirement(self._fleet, self.pipeline.settled)
         self.asgi: ASGIApp = self._front()
@@ -135,20 +139,17 @@ class Gateway:
 
         For ``limit_s`` at most; who is down after that, or with no end in sight, is named in the log.
         """
-        deadline_s = self._clock.now_s() + limit_s
-        while self._somebody_is_coming() and not self.pipeline.draining and self._clock.now_s() < deadline_s:
-            await self._clock.sleep(_GLANCE_S)
-        for name, backend in self.world.backends.items():
-            if (reason := backend.facts().down) is not None:
-                _log.warning("%s is down: %s", name, reason)
-
-    def _somebody_is_coming(self) -> bool:
-        facts = [backend.facts() for backend in self.world.backends.values()]
-        return any(known.down is not None and known.back_in_s is not None for known in facts)
+        await settle(
+            lambda: self.world.backends,
+            clock=self._clock,
+            limit_s=limit_s,
+            told_to_stop=lambda: self.pipeline.draining,
+        )
 
     async def close(self) -> None:
         """Ends what still runs, closes the backends and drains the ledger."""
         await self.pipeline.drain(0)
+        await self._afterwards.close()
         try:
             async with self._reloading:  # what a reload has just started is closed, too
                 await self._retirement.done()
@@ -191,7 +192,7 @@ class Gateway:
             _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
             return
         self.pipeline.rules = self._rules(new)
-        self._fleet.serves(new.backends)
+        self._shared.serves(new)
         self._ledger.observe_with(new.observers())
         self._metrics.rename(label_names(new))
         in_use = {id(backend) for backend in new.backends.values()}
@@ -260,12 +261,13 @@ class Gateway:
             door=lambda: self.pipeline.rules.door,
             readiness=self.readiness,
             metrics=self._render_metrics,
-            pages=AccountPages(
+            pages=client_pages(
                 self._accounts.book if self._accounts is not None else None,
+                self._responses,
                 door=lambda: self.pipeline.rules.door,
                 clock=self._clock,
                 body_timeout_s=self._settings.body_timeout_s,
-            ).routes(),
+            ),
             started_unix_s=int(self._clock.unix_s()),
             success=self._shared.steering.report,
         )

@@ -10,11 +10,15 @@ from gateway.types import Bill, Candidate, Context, Decision, Exclusion, Objecti
 _UNKNOWN_WAIT_S = 5.0
 """When to come back where no backend says when it is well again."""
 
+_LIMITS = "limits"
+"""In a filter's place: what the request's own limits keep it from."""
+
 
 def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Decision:
     """Filters the candidates, bills the rest term by term, and orders them.
 
-    The first filter that objects speaks for a candidate. ``order`` may come out empty: see ``refusal``.
+    The first filter that objects speaks for a candidate, after the request's limits. ``order`` may come out empty: see
+    ``refusal``.
     """
     if route.cascade:
         return in_turn([decide_step(step, ctx, candidates) for step in route.cascade])
@@ -22,6 +26,9 @@ def decide(route: Route, ctx: Context, candidates: tuple[Candidate, ...]) -> Dec
     excluded: list[Exclusion] = []
     filters = route.filters
     for candidate in candidates:
+        if ctx.priced_only and candidate.price is None:
+            excluded.append(Exclusion(candidate=candidate, filter=_LIMITS, reason="has no price, and a limit is in $"))
+            continue
         for name, policy in filters:
             reason = policy.exclude(ctx, candidate)
             if reason is not None:
@@ -56,7 +63,7 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     Where every exclusion blames the request, waiting cannot help: the client gets that filter's own error, with its
     reason. Otherwise it may come back when the first backend that could serve it is expected to be well again.
     """
-    refusals = {name: policy.refusal for name, policy in route.filters}
+    refusals = {name: policy.refusal for name, policy in route.filters} | {_LIMITS: None}
     blaming = [(kind, out) for out in decision.excluded if (kind := refusals[out.filter]) is not None]
     waiting = [out for out in decision.excluded if refusals[out.filter] is None]
     if blaming and not waiting:

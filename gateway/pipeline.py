@@ -5,11 +5,16 @@ import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+
+from msgspec.structs import replace
 
 from gateway.attempt.admitted import Admitted
+from gateway.attempt.afterwards import Afterwards
 from gateway.attempt.answer_headers import error_headers
 from gateway.attempt.failover import Failover
 from gateway.attempt.hedge import Hedger
+from gateway.attempt.spillover import Spillover
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench
 from gateway.decide import decide
@@ -22,8 +27,9 @@ from gateway.limits.stay import Stay
 from gateway.ports import Ledger
 from gateway.rules.route import Hedge, Route
 from gateway.rules.world import World
+from gateway.stores.responses import ResponseMemory
 from gateway.task_hints import with_task
-from gateway.types import ChatRequest, Context, Outcome, Status
+from gateway.types import ChatRequest, Context, Exclusion, Operation, Outcome, Status
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 
@@ -45,12 +51,23 @@ class Rules:
 class Pipeline:
     """Serves exchanges under the present rules. ``running`` counts the requests under way."""
 
-    def __init__(self, rules: Rules, *, bench: Bench, ledger: Ledger, limits: BodyLimits) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        bench: Bench,
+        afterwards: Afterwards,
+        ledger: Ledger,
+        limits: BodyLimits,
+        memory: ResponseMemory,
+    ) -> None:
         self.rules = rules
         self.draining = False
         self._bench = bench
+        self._afterwards = afterwards
         self._ledger = ledger
         self._body_limits = limits
+        self._memory = memory
         self._time_limits: TimeLimits | None = None
         self._hedgers: dict[str, tuple[Hedge, Hedger]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
@@ -82,9 +99,7 @@ class Pipeline:
             priced_only = any(limit.priced_only for limit in limits) if limits else False
             ctx = route.context(request, journal.forecast, priced_only=priced_only)
             async with self._within_limits(limits, rules.world, route, ctx, journal):
-                visit = route.admitter.admit(ctx, self._bench.fleet.rooms.of(route, rules.world.backends))
-                async with Admitted(visit, journal):
-                    await self._serve(rules.world, route, ctx, journal, exchange)
+                await self._admit(limits, rules.world, route, ctx, journal, exchange)
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:
@@ -97,9 +112,10 @@ class Pipeline:
             self._ended(task, journal)
 
     async def settled(self) -> None:
-        """Returns when all requests that run now have ended, whatever comes after them."""
+        """Returns when all requests that run now have ended, and their copies, whatever comes after them."""
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
+        await self._afterwards.shadows.settled()
 
     async def drain(self, limit_s: float) -> None:
         """Takes nothing new, lets running answers finish for ``limit_s``, then ends the rest with an error."""
@@ -120,6 +136,8 @@ class Pipeline:
         body = await exchange.body()
         request = with_task(FORMATS[exchange.operation].read(journal.arrival, body, self._body_limits))
         journal.arrival = request.arrival
+        if exchange.operation is Operation.RESPONSE:
+            return self._memory.remembering(request, self._body_limits)
         return request
 
     def _within_limits(
@@ -136,15 +154,46 @@ class Pipeline:
             lasts_s=route.patience.total_s,
         )
 
-    async def _serve(self, world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange) -> None:
-        """Decides on what is true now, and attempts."""
+    async def _admit(
+        self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange
+    ) -> None:
+        """Serves it when there is a place for it."""
+        room = self._bench.fleet.rooms.of(route, world.backends)
+        if route.spill is None:
+            async with Admitted(route.admitter.admit(ctx, room), journal):
+                await self._serve(world, ctx, journal, exchange, route)
+            return
+        await Spillover(
+            bench=self._bench,
+            world=world,
+            route=route,
+            spill=route.spill,
+            ctx=ctx,
+            journal=journal,
+            exchange=exchange,
+            own_limits=limits,
+            serve=partial(self._serve, world, ctx, journal, exchange),
+        ).run(room)
+
+    async def _serve(
+        self,
+        world: World,
+        ctx: Context,
+        journal: Journal,
+        exchange: Exchange,
+        route: Route,
+        besides: Sequence[Exclusion] = (),
+    ) -> None:
+        """Decides on what is true now, and attempts; ``besides`` are candidates that are out before."""
         candidates = self._bench.fleet.snapshot(route, ctx, world.backends)
         if route.steer is None or self._bench.steering is None:
             decision = journal.decision = decide(route, ctx, candidates)
         else:
             decision = journal.decision = await self._bench.steering.decide(route, ctx, candidates)
+        if besides:
+            decision = journal.decision = replace(decision, excluded=(*decision.excluded, *besides))
         journal.chunks = self._bench.fleet.chains.chain(ctx.request)[:2]
-        await Failover(
+        loop = Failover(
             bench=self._bench,
             world=world,
             route=route,
@@ -153,7 +202,9 @@ class Pipeline:
             exchange=exchange,
             limits=self._limits(),
             hedger=self._hedger(route),
-        ).run(decision)
+            made=len(journal.attempts),
+        )
+        await (self._afterwards.attempt(loop, decision) if route.watched else loop.run(decision))
 
     def _hedger(self, route: Route) -> Hedger | None:
         """The route's, kept for as long as the route stays as it is: what it may spend is earned over time."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from gateway.clock import SystemClock
 from gateway.commands.offline import read_world
 from gateway.commands.oversights import oversights
 from gateway.errors import ConfigurationError
@@ -42,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     for route in world.routes:
         targets = ", ".join(f"{t.backend}/{t.model}" if t.model else t.backend for t in route.targets)
         print(f"route {route.name}: {', '.join(route.models)} -> {targets}")
-    for warning in (*(f"{name} is not set in this environment" for name in unset), *missing, *oversights(world)):
+    hardly_meant = oversights(world, now_unix_s=SystemClock().unix_s())
+    for warning in (*(f"{name} is not set in this environment" for name in unset), *missing, *hardly_meant):
         print(f"warning: {warning}")
     if not world.tenancy.keys:
         print("no tenant has a key: this policy can only be served on a loopback address")

@@ -2,18 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+from gateway.limits.limit import Measure
+from gateway.limits.refusal import words
 from gateway.rules.route import Route, Target
+from gateway.rules.tenancy import Tenancy
 from gateway.rules.world import World
 
 
-def oversights(world: World) -> tuple[str, ...]:
+def oversights(world: World, *, now_unix_s: float) -> tuple[str, ...]:
     """A sentence for each, in the order of the file."""
     routes = world.routes
     found = [sentence for at, route in enumerate(routes) for sentence in _of_route(route, routes[:at], world)]
     used = {target.backend for route in routes for target in route.targets}
     unused = (f"backends.{name}: no route uses it" for name in world.backends if name not in used)
-    return (*found, *unused, *_without_price(world))
+    return (*found, *unused, *_expired(world.tenancy, now_unix_s), *_without_price(world), *_blind_limits(world))
 
 
 def _of_route(route: Route, earlier: tuple[Route, ...], world: World) -> Iterator[str]:
@@ -38,16 +42,44 @@ def _spelt_out(target: Target, world: World) -> Target:
     return target if target.model or len(served) != 1 else Target(backend=target.backend, model=next(iter(served)))
 
 
-def _without_price(world: World) -> Iterator[str]:
+def _silent(world: World) -> Iterator[tuple[str, list[str]]]:
+    """The backends that do not say what all of their models cost, and those models by name."""
     for name, backend in world.backends.items():
         facts = backend.facts()
         # One that is down until it is started may learn its prices then.
         models = {} if facts.down else facts.models or {"": facts.unlisted}
         silent = [model for model, known in models.items() if known.price is None]
         if silent:
-            who = ", ".join(f"`{model}`" for model in silent if model) or "its models"
-            has = "have" if len(silent) > 1 or silent == [""] else "has"
-            yield f"backends.{name}: {who} {has} no price: the bill assumes one, and the ledger has no cost"
+            yield name, silent
+
+
+def _without_price(world: World) -> Iterator[str]:
+    for name, silent in _silent(world):
+        who = ", ".join(f"`{model}`" for model in silent if model) or "its models"
+        has = "have" if len(silent) > 1 or silent == [""] else "has"
+        yield f"backends.{name}: {who} {has} no price: the bill assumes one, and the ledger has no cost"
+
+
+def _expired(tenancy: Tenancy, now_unix_s: float) -> Iterator[str]:
+    for identity in tenancy.keys.values():
+        ended_s = identity.expires_unix_s
+        if ended_s is not None and ended_s <= now_unix_s:
+            ended = datetime.fromtimestamp(ended_s, UTC).isoformat()
+            yield f"tenants.{identity.tenant}.keys.{identity.key}: it expired at {ended} and opens nothing"
+
+
+def _blind_limits(world: World) -> Iterator[str]:
+    """Limits in US dollars beside backends whose price nobody knows: they refuse, or count nothing."""
+    tenancy, silent = world.tenancy, dict(_silent(world))
+    common = [limit for identity in tenancy.keys.values() for limit in identity.limits]
+    common += [limit for _, limits in tenancy.models for limit in limits]
+    beside = [(limit, list(silent)) for limit in dict.fromkeys(common)]
+    beside += [(limit, [name]) for name in silent for limit in tenancy.backends.get(name, ())]
+    for limit, names in beside:
+        if limit.measure is Measure.USD and names:
+            what = "keeps requests from" if limit.priced_only else "counts nothing of"
+            where = f"{', '.join(names)}, where no price is known"
+            yield f"{words(limit)}: it {what} {where} (`unpriced: allow` or `refuse`)"
 
 
 def _name(target: Target) -> str:

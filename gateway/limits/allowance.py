@@ -10,10 +10,11 @@ class Allowance:
     ``granted`` is what this replica may take in all: a lease from all replicas' common account. ``spent`` is what has
     been settled, ``held`` what is reserved by attempts under way. Of the last exchange with that account there are:
     ``known``, whether there was one; ``others``, what the other replicas had or might take; ``told_spent``, what was
-    told; and ``exhausted``, whether less was granted than was needed.
+    told; and ``exhausted``, whether less was granted than was needed. ``alone`` tells that this replica has taken its
+    part since, the accounts being lost.
     """
 
-    __slots__ = ("exhausted", "granted", "held", "known", "limit", "others", "spent", "told_spent", "window")
+    __slots__ = ("alone", "exhausted", "granted", "held", "known", "limit", "others", "spent", "told_spent", "window")
 
     def __init__(self, limit: Limit, window: Window) -> None:
         self.limit = limit
@@ -23,6 +24,7 @@ class Allowance:
         self.held = 0
         self.others = 0
         self.known = False
+        self.alone = False
         self.exhausted = False
         self.told_spent = 0
 

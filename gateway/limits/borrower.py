@@ -4,15 +4,19 @@ The usual reservation finds enough in the local book and waits for nobody. Where
 lender serves all that wait then. Once a second the lender is told how things stand, and what is not needed goes back;
 what has not changed is told again in turn, for a server that was started anew has forgotten it.
 
-While the lender is lost, this replica goes on with what it has borrowed; of a window that begins meanwhile it takes its
-part, the limit divided by the replicas that there were. So the overshoot is at most what was borrowed at the loss. No
-request waits for a lender that is known to be lost: the beat finds out when it is back.
+While the lender is lost, this replica goes on with what it has borrowed. Of each limit that it watches or uses that is
+a little at least, a standing lease: the fiftieth part of the limit, less where little is free. Of a window that begins
+meanwhile it takes its part, the limit divided by the replicas that there were, and of slots that are given back its
+part of those that nobody had. So the overshoot is at most what was borrowed at the loss. Of what the accounts have
+never said a word about it takes nothing: how much is spent, nobody knows here. No request waits for a lender that is
+known to be lost: the beat finds out when it is back.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from gateway.limits.allowance import Allowance
 from gateway.limits.book import Book, Shortage
@@ -27,6 +31,10 @@ _AT_ONCE_S = 0.05
 _TRIES = 100
 _TOLD_AGAIN = 200
 """So many unchanged allowances are told with each beat."""
+_MOST_STANDING = 1000
+"""Of so many limits there are standing leases: each must be told again before its lease is over."""
+_STANDING_SHARE = 50
+_SPARED = 8
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +55,16 @@ class Borrower:
         self._exchanging = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
         self._told_again = 0
+        self._heard_unix_s: float | None = None
+        self._watched: tuple[Limit, ...] = ()
+        self._watched_next = 0
+        self._standing = True
         self._complain = Seldom(_log)
+
+    @property
+    def trouble(self) -> str:
+        """What people should know of the accounts, though they can be reached; empty where all is well."""
+        return self._lender.trouble
 
     async def reserve(
         self, reservation: str, claim: Claim, limits: Sequence[Limit], *, lasts_s: float
@@ -67,6 +84,10 @@ class Borrower:
             if self.lost or any(allowance.exhausted for allowance, _ in short):
                 break
         return short
+
+    def watch(self, limits: Iterable[Limit]) -> None:
+        """Keeps a standing lease of these, too, though nobody has used them here; of a thousand at most."""
+        self._watched = tuple(islice(dict.fromkeys(limits), _MOST_STANDING))
 
     def start(self) -> None:
         """Begins to tell the lender, once a second."""
@@ -109,22 +130,31 @@ class Borrower:
                 for allowance in self._waiting:
                     self._go_on_alone(allowance)
             elif self._waiting:
-                await self._exchange(tuple(self._waiting), _wish)
+                await self._exchange(tuple(self._waiting), self._wish)
 
     async def _beat(self) -> None:
         while True:
             await self._clock.sleep(_LOST_HEARTBEAT_S if self.lost else HEARTBEAT_S)
             self.expired += self.book.expire(self._clock.now_s())
-            await self._tell(self._news(), _wish)
+            await self._tell(self._news(), self._wish)
 
     def _news(self) -> Sequence[Allowance]:
         """What the lender should hear of now; at least one where there is any, to find out whether it is there."""
         unix_s = self._clock.unix_s()
+        self._look_around(unix_s)
         known = [one for one in self.book.allowances() if unix_s < one.window.end_unix_s]
         first = self._told_again if self._told_again < len(known) else 0
         self._told_again = first + _TOLD_AGAIN
-        changed = [one for one in known if _has_changed(one)]
+        self._standing = len(known) <= _MOST_STANDING
+        changed = [one for one in known if self._has_changed(one)]
         return tuple(dict.fromkeys([*changed, *known[first : self._told_again]]))
+
+    def _look_around(self, unix_s: float) -> None:
+        """Opens the present windows of the next few that are watched."""
+        first = self._watched_next if self._watched_next < len(self._watched) else 0
+        self._watched_next = first + _TOLD_AGAIN
+        for limit in self._watched[first : self._watched_next]:
+            self.book.allowance(limit, unix_s)
 
     async def _tell(self, allowances: Sequence[Allowance], wish: Callable[[Allowance], int]) -> None:
         if allowances:
@@ -143,13 +173,14 @@ class Borrower:
                 self._go_on_alone(allowance)
             return
         self.lost = False
+        self._heard_unix_s = self._clock.unix_s()
         for allowance, granted, said in zip(allowances, grants, told, strict=True):
             self._replicas = granted.replicas
             allowance.granted += granted.more
             allowance.others = granted.others
             allowance.exhausted = granted.more < said.need
             allowance.told_spent = said.spent
-            allowance.known = True
+            allowance.known, allowance.alone = True, False
 
     async def _answer(self, told: Sequence[Need]) -> Sequence[Grant]:
         """What the lender says; asked again where it failed at once, as a connection does that had died since."""
@@ -180,22 +211,38 @@ class Borrower:
         )
 
     def _go_on_alone(self, allowance: Allowance) -> None:
-        if not allowance.known:
-            allowance.granted = max(allowance.granted, allowance.limit.amount // self._replicas)
+        if allowance.alone or self._heard_unix_s is None:
+            return
+        allowance.alone = True
+        free = 0
+        if allowance.known:
+            if allowance.limit.period is None:
+                free = allowance.limit.amount - allowance.others - allowance.granted
+        elif allowance.window.start_unix_s >= self._heard_unix_s:
+            free = allowance.limit.amount
+        allowance.granted += max(free, 0) // self._replicas
+
+    def _has_changed(self, allowance: Allowance) -> bool:
+        """Whether the lender must hear of it now: what is but a standing lease can wait for its turn."""
+        idle_lease = allowance.granted - allowance.spent
+        return idle_lease > self._standing_lease(allowance) or not _is_idle(allowance)
+
+    def _wish(self, allowance: Allowance) -> int:
+        """Twice what was used since the last exchange, and what is held, or a standing lease if that is more."""
+        if allowance.limit.measure is Measure.CONCURRENT:
+            return allowance.held
+        return max(2 * (allowance.spent - allowance.told_spent) + allowance.held, self._standing_lease(allowance))
+
+    def _standing_lease(self, allowance: Allowance) -> int:
+        if not self._standing or allowance.limit.period is None:
+            return 0
+        return min(max(allowance.limit.amount // _STANDING_SHARE, 1), allowance.left // (_SPARED * self._replicas))
 
 
-def _has_changed(allowance: Allowance) -> bool:
-    """Whether the lender must hear of it: what is neither lent nor changing counts the same without a word."""
-    return allowance.granted != allowance.spent or allowance.held > 0 or allowance.spent != allowance.told_spent
+def _is_idle(allowance: Allowance) -> bool:
+    return allowance.held == 0 and allowance.spent == allowance.told_spent
 
 
 def _nothing(allowance: Allowance) -> int:
     del allowance
     return 0
-
-
-def _wish(allowance: Allowance) -> int:
-    """Twice what was used since the last exchange, and what is held; of what is only held, that alone."""
-    if allowance.limit.measure is Measure.CONCURRENT:
-        return allowance.held
-    return 2 * (allowance.spent - allowance.told_spent) + allowance.held

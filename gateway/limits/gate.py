@@ -62,9 +62,13 @@ def expected(forecast: Forecast, usd: Decimal) -> Claim:
     )
 
 
-def dearest_usd(forecast: Forecast, candidates: Sequence[Candidate]) -> Decimal:
-    """The dearest of the candidates' prices for the forecast; those without a price count nothing."""
-    usage = Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p90)
+def dearest_usd(forecast: Forecast, candidates: Sequence[Candidate], *, output_tokens: int | None = None) -> Decimal:
+    """The dearest of the candidates' prices for the forecast; those without a price count nothing.
+
+    For ``output_tokens``, or as many as nine in ten answers stay within.
+    """
+    longest = forecast.output_tokens_p90 if output_tokens is None else output_tokens
+    usage = Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=longest)
     return max((one.price.cost_usd(usage) for one in candidates if one.price is not None), default=Decimal(0))
 
 

@@ -51,7 +51,12 @@ class LenderLost(Exception):
 
 
 class Lender(Protocol):
-    """Keeps the accounts."""
+    """Keeps the accounts. ``trouble`` is what people should know of them, empty where all is well."""
+
+    @property
+    def trouble(self) -> str:
+        """See the class."""
+        ...
 
     async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
         """Writes the replica's lines anew, all at once, and grants what is free: one grant for each need.

@@ -31,7 +31,8 @@ class Limit:
     """So much of a measure in a period; of ``concurrent`` so much at any time, without a period.
 
     ``scope`` says whose it is (``tenant:acme``), ``amount`` is in the measure's unit, USD in ``NANO``. ``zone`` is the
-    place whose calendar the period is counted on.
+    place whose calendar the period is counted on. ``priced_only`` keeps requests from where no price is known: what
+    cannot be counted would be spent beside the limit.
     """
 
     scope: str
@@ -39,6 +40,7 @@ class Limit:
     amount: int
     period: Period | None
     zone: tzinfo
+    priced_only: bool = False
 
     @property
     def name(self) -> str:

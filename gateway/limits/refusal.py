@@ -36,6 +36,12 @@ def refusal(allowance: Allowance, amount: int, *, unix_s: float) -> HeadraceErro
     )
 
 
+def unpriced(limit: Limit) -> HeadraceError:
+    """The error of a limit in US dollars where nobody says what serving the request costs. No waiting helps."""
+    kind = Overloaded if limit.scope.startswith(_OURS) else LimitExceeded
+    return kind(f"{words(limit)}, and no price is known for what could serve this request")
+
+
 def words(limit: Limit) -> str:
     """The limit as somebody says it."""
     per = "" if limit.period is None else f" per {limit.period}"

@@ -6,6 +6,7 @@ from types import TracebackType
 from gateway.ledger.journal import Journal
 from gateway.limits.gate import Gate, dearest_usd, expected, taken
 from gateway.limits.limit import Limit, Measure
+from gateway.limits.refusal import unpriced
 from gateway.types import Candidate, Context
 
 
@@ -41,9 +42,11 @@ class Stay:
 
     async def __aenter__(self) -> None:
         money = any(limit.measure is Measure.USD for limit in self._limits)
-        usd = dearest_usd(self._ctx.forecast, self._candidates() if money else ())
-        claim = expected(self._ctx.forecast, usd)
+        candidates = self._candidates() if money else ()
+        claim = expected(self._ctx.forecast, dearest_usd(self._ctx.forecast, candidates))
         try:
+            if self._ctx.priced_only and all(one.price is None for one in candidates):
+                raise unpriced(next(limit for limit in self._limits if limit.priced_only))
             await self._gate.enter(self._journal.arrival.id, self._limits, claim, lasts_s=self._lasts_s)
         finally:
             self._journal.headers = self._gate.headers(self._limits)

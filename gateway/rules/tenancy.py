@@ -58,6 +58,13 @@ class Tenancy:
     models: Sequence[tuple[str, tuple[Limit, ...]]] = ()
     backends: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
 
+    def limits(self) -> Iterable[Limit]:
+        """All limits that there are; those of several keys come with each of them."""
+        for identity in self.keys.values():
+            yield from identity.limits
+        for limits in (*(limits for _, limits in self.models), *self.backends.values()):
+            yield from limits
+
     def of_model(self, model: str) -> tuple[Limit, ...]:
         """The limits that hold for a model, whoever asks for it."""
         return tuple(
@@ -137,7 +144,15 @@ def _check_names(policy: PolicyFile, spec: TenantSpec, where: str) -> None:
 def _limits(policy: PolicyFile, scope: str, specs: Sequence[LimitSpec], where: str) -> tuple[Limit, ...]:
     zone = read_zone(policy.limits.time_zone)
     limits = tuple(
-        Limit(scope=scope, measure=spec.measure, amount=spec.amount, period=spec.period, zone=zone) for spec in specs
+        Limit(
+            scope=scope,
+            measure=spec.measure,
+            amount=spec.amount,
+            period=spec.period,
+            zone=zone,
+            priced_only=spec.usd is not None and spec.unpriced != "allow",
+        )
+        for spec in specs
     )
     names = [limit.name for limit in limits]
     for index, name in enumerate(names):

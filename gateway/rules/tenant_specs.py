@@ -28,7 +28,10 @@ Usd = Annotated[Decimal, BeforeValidator(_exactly), Field(ge=0, le=9_000_000)]
 
 
 class LimitSpec(BaseModel):
-    """One limit: exactly one measure, and ``per`` for all but ``concurrent``."""
+    """One limit: exactly one measure, and ``per`` for all but ``concurrent``.
+
+    ``unpriced`` says of ``usd`` whether requests may go where no price is known, which counts nothing then.
+    """
 
     model_config = MODEL
 
@@ -39,6 +42,7 @@ class LimitSpec(BaseModel):
     usd: Usd | None = None
     concurrent: Amount | None = None
     per: str | None = None
+    unpriced: Literal["refuse", "allow"] | None = None
 
     @field_validator("per")
     @classmethod
@@ -54,6 +58,8 @@ class LimitSpec(BaseModel):
             raise ValueError(f"one limit has one of {', '.join(measure.value for measure in Measure)}")
         if (self.per is None) != (given[0] is Measure.CONCURRENT):
             raise ValueError("`per` says in which time, of all but `concurrent`, which holds at any time")
+        if self.unpriced is not None and self.usd is None:
+            raise ValueError("`unpriced` is for limits in `usd`")
         return self
 
     @property

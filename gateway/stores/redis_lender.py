@@ -49,6 +49,8 @@ return answers
 class RedisLender:
     """The ``Lender`` port on a store that all replicas share: each exchange is one script. The store is not its own."""
 
+    trouble = ""
+
     def __init__(self, store: RedisStore) -> None:
         self._store = store
 

@@ -12,6 +12,7 @@ from gateway.limits.borrower import Borrower
 from gateway.limits.gate import Gate
 from gateway.ports import Clock, Shared
 from gateway.prices.price_book import PRICES_FILE, PriceBook
+from gateway.rules.world import World
 from gateway.settings import Settings
 from gateway.steering.steering import Steering
 from gateway.stores.memory import MemoryShared
@@ -36,6 +37,14 @@ class SharedState:
     steering: Steering
     replicas: Replicas | None = None
 
+    def serves(self, world: World) -> None:
+        """These are the backends and the limits from now on.
+
+        Replicas hear of all limits in turn, so that each knows its part where the others cannot be reached.
+        """
+        self.fleet.serves(world.backends)
+        self.gate.borrower.watch(world.tenancy.limits() if self.replicas is not None else ())
+
     def start(self) -> None:
         """Looks for the others; returns at once."""
         self.gate.borrower.start()
@@ -53,9 +62,15 @@ class SharedState:
     def trouble(self) -> dict[str, str]:
         """What people should know of it, for readiness: it serves on, with what it knows itself."""
         if self.replicas is None:
-            return {}
+            words = self._lender_trouble()
+            return {"limits": words} if words else {}
         lost_for_s = self.replicas.lost_for_s
         return {"shared state": "up" if lost_for_s is None else f"lost for {lost_for_s:.0f} s, each replica is alone"}
+
+    def _lender_trouble(self) -> str:
+        if self.gate.borrower.lost:
+            return "their accounts cannot be reached, each process goes on with what it has"
+        return self.gate.borrower.trouble
 
     def lost(self) -> bool | None:
         """Whether the others cannot be reached; ``None`` where there are none."""

@@ -1,10 +1,11 @@
 """The accounts of limits in a file, for the workers of one machine. They outlive a restart, and a ``kill -9``."""
 
 import asyncio
+import fcntl
 import logging
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant
@@ -29,7 +30,8 @@ _OVER = "DELETE FROM lines WHERE end_unix_s < ?"
 class SqliteLender:
     """The ``Lender`` port on a file that all workers open. Each exchange is one transaction, in a thread.
 
-    The wall clock says who lives, since workers and restarts share no other.
+    The wall clock says who lives, since workers and restarts share no other. A file that is no database, or a broken
+    one, is put aside, once for all workers, and begun anew: what was spent in it is forgotten, and ``trouble`` says so.
     """
 
     def __init__(self, file: Path, *, clock: Clock) -> None:
@@ -38,6 +40,7 @@ class SqliteLender:
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
         self._tidied_unix_s = 0.0
+        self.trouble = ""
 
     async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
         """See ``Lender``."""
@@ -51,13 +54,36 @@ class SqliteLender:
 
     def _exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
         try:
-            connection = self._connected()
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                self._tidy(connection)
-                return [self._one(connection, replica, need) for need in needs]
+            try:
+                return self._transact(replica, needs)
+            except sqlite3.DatabaseError as error:
+                if type(error) is not sqlite3.DatabaseError:  # busy, read-only, no room: the file itself may be well
+                    raise
+                self._begin_anew(error)
+                return self._transact(replica, needs)
         except (sqlite3.Error, OSError) as error:
             raise LenderLost(str(error)) from error
+
+    def _transact(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        connection = self._connected()
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            self._tidy(connection)
+            return [self._one(connection, replica, need) for need in needs]
+
+    def _begin_anew(self, error: sqlite3.Error) -> None:
+        """Puts a broken file aside, unless another worker has done so since."""
+        broken, self._connection = self._connection, None
+        if broken is not None:
+            broken.close()
+        with self._turn():
+            if _is_broken(self._file):
+                _log.error("the file of the limits' accounts is broken (%s): it is begun anew", error)
+                for end in ("-wal", "-shm", ""):
+                    file = self._file.with_name(self._file.name + end)
+                    if file.exists():
+                        file.replace(file.with_name(f"{file.name}.broken"))
+        self.trouble = "their file was broken and is begun anew, what was spent before is forgotten"
 
     def _one(self, connection: sqlite3.Connection, replica: str, need: Need) -> Grant:
         now_s = self._clock.unix_s()
@@ -85,6 +111,10 @@ class SqliteLender:
 
     def _open(self) -> sqlite3.Connection:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._turn():  # two that open a fresh file at once are in each other's way, which no busy time-out mends
+            return self._opened_anew()
+
+    def _opened_anew(self) -> sqlite3.Connection:
         self._file.touch(mode=0o600)  # SQLite would make it readable to others
         connection = sqlite3.connect(self._file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
@@ -97,9 +127,26 @@ class SqliteLender:
             raise
         return connection
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._file.with_suffix(".lock").open("w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
+
     def _identity(self) -> tuple[int, int] | None:
         try:
             status = self._file.stat()
         except FileNotFoundError:
             return None
         return status.st_dev, status.st_ino
+
+
+def _is_broken(file: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        return True
+    return bool(verdict != "ok")

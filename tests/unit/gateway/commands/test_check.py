@@ -193,3 +193,35 @@ def test_a_price_that_is_reckoned_once_the_engine_runs_is_not_missed(run: Any, p
     """By the hour: the price of a token follows from the speed that is measured at the start."""
     found = _warnings(run, policy_file, "", "a: {use: embedded, usd_per_hour: 0.5}")
     assert not any("no price" in warning for warning in found)
+
+
+def test_a_key_that_has_expired_is_warned_of(run: Any, policy_file: Path) -> None:
+    """It is refused at the door, which is easily taken for a wrong key; one that still opens is not mentioned."""
+    keys = "old: {{sha256: {0}, expires: 2020-01-01T00:00:00Z}}, new: {{sha256: {1}, expires: 9000-01-01T00:00:00Z}}"
+    policy_file.write_text(
+        f"backends: {{a: {{use: fake}}}}\ntenants: {{t: {{keys: {{{keys.format('ab' * 32, 'cd' * 32)}}}}}}}"
+    )
+    code, out, _ = run("check", policy_file)
+    assert 0 == code
+    assert "warning: tenants.t.keys.old: it expired at 2020-01-01T00:00:00+00:00 and opens nothing" in out
+    assert "keys.new" not in out
+
+
+@pytest.mark.parametrize(
+    ("unpriced", "what"), [("", "keeps requests from a"), (", unpriced: allow", "counts nothing of a")]
+)
+def test_a_limit_in_dollars_beside_an_unknown_price_is_warned_of(
+    run: Any, policy_file: Path, unpriced: str, what: str
+) -> None:
+    """It can count nothing there: whoever reads the warning says which of the two is meant."""
+    limits = f"[{{usd: 5, per: day{unpriced}}}]"
+    price = "{input_usd_per_mtok: 1, output_usd_per_mtok: 1}"
+    policy_file.write_text(
+        f"backends: {{a: {{use: fake}}, b: {{use: fake, models: {{m: {{price: {price}}}}}}}}}"
+        f"\ntenants: {{t: {{keys_sha256: [{'ab' * 32}], limits: {limits}}}}}\nlimits: {{backends: {{a: {limits}}}}}"
+    )
+    code, out, _ = run("check", policy_file)
+    assert 0 == code
+    for whose in ("tenant `t`", "backend `a`"):
+        assert f"warning: the limit of {whose} is $5.0000 per day: it {what}, where no price is known" in out
+    assert " b," not in out

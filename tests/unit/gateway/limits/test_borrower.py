@@ -7,12 +7,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.limits.borrower import Borrower
 from gateway.limits.calendar import read_period
-from gateway.limits.lender import Grant, LenderLost, Need, grant
+from gateway.limits.lender import Grant, LenderLost, Line, Need, grant
 from gateway.limits.limit import Claim, Limit, Measure
 from gateway.stores.sqlite_lender import SqliteLender
+from tests.conftest import HandClock
 
 UTC = ZoneInfo("UTC")
 
@@ -255,16 +258,21 @@ async def test_what_was_granted_is_not_given_back_before_it_is_taken(hand_clock:
 async def test_a_loss_is_waited_for_once(hand_clock: Any) -> None:
     """Those who ask while an exchange is failing do not begin another, nor do those who come after it."""
     lender = _Slow(hand_clock)
-    lender.gone = True
+    lender.open.set()
     a = Borrower(lender, replica="a", clock=hand_clock)
     limit = _limit(Measure.REQUESTS, 10)
+    assert await _take(a, "before", limit)
+    hand_clock.advance(86_400)
+    lender.asked.clear()
+    lender.open.clear()
+    lender.gone = True
     early = asyncio.create_task(_take(a, "early", limit))
     await lender.asked.wait()
     late = asyncio.create_task(_take(a, "late", limit, 9))
     await asyncio.sleep(0)
     lender.open.set()
     assert [True, True, False] == [await early, await late, await _take(a, "more", limit)]
-    assert 1 == lender.exchanges
+    assert 2 == lender.exchanges
 
 
 async def test_one_that_hangs_up_while_it_borrows_takes_nobody_along(replica: Any) -> None:
@@ -294,3 +302,98 @@ async def test_a_connection_that_had_died_is_no_loss(hand_clock: Any) -> None:
     a = Borrower(lender, replica="a", clock=hand_clock)
     assert await _take(a, "r", _limit(Measure.REQUESTS, 10))
     assert (False, 2) == (a.lost, lender.exchanges)
+
+
+class _Shared:
+    """The ``Lender`` port of several replicas, in memory, that can be lost for all of them at once."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.lines: dict[str, dict[str, Line]] = {}
+
+    async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        """See ``Lender``."""
+        if self.gone:
+            raise LenderLost("no answer")
+        granted = []
+        for need in needs:
+            lines = self.lines.setdefault(need.account, {})
+            granted.append(grant(need, [line for name, line in lines.items() if name != replica]))
+            lines[replica] = Line(need.kept + granted[-1].more, need.spent, need.taken, alive=True)
+        return granted
+
+    async def close(self) -> None:
+        """See ``Lender``."""
+
+
+async def test_a_tenant_that_was_idle_has_a_standing_lease_while_the_accounts_are_lost(hand_clock: Any) -> None:
+    """The fiftieth part of its limit on each replica, and its part of the slots: never more than the limit in all."""
+    lender = _Shared()
+    a, b = (Borrower(lender, replica=name, clock=hand_clock) for name in "ab")
+    limit, slots = _limit(Measure.TOKENS, 1000), _limit(Measure.CONCURRENT, 10, per=None)
+    for one in (a, b, a, b):
+        one.watch([limit, slots])
+        await one._tell(one._news(), one._wish)
+    lender.gone = True
+    for one in (a, b):
+        claim = Claim(input_tokens=10)
+        served = [not await one.reserve(f"r{i}", claim, [limit], lasts_s=60) for i in range(9)]
+        assert [True] * 2 + [False] * 7 == served
+        assert 5 == sum([await _take(one, f"slot{i}", slots) for i in range(20)])
+
+
+async def test_a_standing_lease_takes_nothing_from_those_who_need_it(hand_clock: Any) -> None:
+    """Where little is left there is none: the last of a limit can be used by whoever asks."""
+    lender = _Shared()
+    idle, busy = (Borrower(lender, replica=name, clock=hand_clock) for name in ("idle", "busy"))
+    limit = _limit(Measure.REQUESTS, 100)
+    for one in (idle, busy, idle):
+        one.watch([limit])
+        await one._tell(one._news(), one._wish)
+    assert 98 == sum([await _take(busy, f"r{i}", limit) for i in range(150)])
+    for _ in range(2):  # it hears how little is left, and gives its own back
+        await idle._tell(idle._news(), idle._wish)
+    assert await _take(busy, "last", limit, 2)
+    assert not await _take(busy, "more", limit)
+
+
+async def test_standing_leases_are_told_in_turn(replica: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand idle tenants are not a thousand accounts to write with each beat."""
+    monkeypatch.setattr("gateway.limits.borrower._TOLD_AGAIN", 3)
+    a = replica("a")
+    a.watch([_limit(Measure.REQUESTS, 100, scope=f"tenant:{n}") for n in range(10)])
+    for _ in range(4):
+        await a._tell(a._news(), a._wish)
+    assert [2] * 10 == [one.granted for one in a.book.allowances()]
+    assert [3, 3, 3, 1] == sorted((len(a._news()) for _ in range(4)), reverse=True)
+
+
+async def test_what_was_never_heard_of_is_refused_while_the_accounts_are_lost(hand_clock: Any) -> None:
+    """A process that has never reached them would count alone: it says no, and so does one that knows nothing of it."""
+    lender = _Shared()
+    lender.gone = True
+    a = Borrower(lender, replica="a", clock=hand_clock)
+    limit, other = _limit(Measure.REQUESTS, 100), _limit(Measure.REQUESTS, 100, scope="tenant:other")
+    assert not await _take(a, "r", limit)
+    assert a.lost
+    lender.gone = False
+    await a._tell(a.book.allowances(), a._wish)
+    lender.gone = True
+    assert await _take(a, "r", limit)
+    assert not await _take(a, "r2", other)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=60), st.integers(0, 60))
+@settings(deadline=None, max_examples=60)
+async def test_replicas_that_are_cut_off_stay_within_the_limit(asked: list[tuple[int, int]], lost_after: int) -> None:
+    """Whoever asks for whatever and whenever the accounts are lost: only what was lent is used."""
+    clock, lender, limit = HandClock(), _Shared(), _limit(Measure.REQUESTS, 200)
+    replicas = [Borrower(lender, replica=str(n), clock=clock) for n in range(3)]
+    for one in replicas * 2:
+        one.watch([limit])
+        await one._tell(one._news(), one._wish)
+    served = 0
+    for number, (who, amount) in enumerate(asked):
+        lender.gone = lender.gone or number >= lost_after
+        served += amount * await _take(replicas[who], f"r{number}", limit, amount)
+    assert served <= 200

@@ -138,3 +138,62 @@ async def test_no_header_of_a_client_changes_whose_limits_hold(house: Any, gate:
             statuses.append(exchange.status)
     assert [200, 429] == statuses
     assert ["tenant:acme"] == [one.limit.scope for one in gate.borrower.book.allowances()]
+
+
+UNPRICED = """
+            backends: {{free: {{use: fake, models: [small]}}, paid: {{use: fake, models: {{small: {{price: {0}}}}}}}}}
+            routes: {{main: {{models: [small], targets: {1}, cost: [money]}}}}
+            {2}
+"""
+PRICE = "{input_usd_per_mtok: 90, output_usd_per_mtok: 90}"
+
+
+async def _served(
+    open_house: Any, clock: Any, gate: Gate, make_exchange: Any, targets: str, limits: str
+) -> tuple[Any, Any]:
+    """One request under a policy with a backend of unknown price; the exchange, and its entry."""
+    async with open_house(UNPRICED.format(PRICE, targets, limits), clock=clock, gate=gate) as house:
+        exchange = await house.serve(make_exchange(headers=HEADERS))
+    return exchange, house.entry
+
+
+async def test_a_limit_in_dollars_keeps_requests_from_unknown_prices(
+    open_house: Any, clock: Any, gate: Gate, make_exchange: Any
+) -> None:
+    """The dear backend whose price is known serves; why the other one does not is on the ledger."""
+    limits = _tenant("{usd: 100, per: day}")
+    exchange, entry = await _served(open_house, clock, gate, make_exchange, "[free/small, paid/small]", limits)
+    assert (200, "paid") == (exchange.status, exchange.answer_headers["x-headrace-backend"])
+    assert [("free", "limits")] == [(out.candidate.backend, out.filter) for out in entry.decision.excluded]
+
+
+async def test_where_no_price_is_known_at_all_a_limit_in_dollars_refuses(
+    open_house: Any, clock: Any, gate: Gate, make_exchange: Any
+) -> None:
+    """429 with the reason, and without a time to come back: waiting does not help."""
+    exchange, entry = await _served(
+        open_house, clock, gate, make_exchange, "[free/small]", _tenant("{usd: 100, per: day}")
+    )
+    assert (429, ()) == (exchange.status, entry.attempts)
+    assert "no price is known" in exchange.json["error"]["message"]
+    assert "retry-after" not in exchange.answer_headers
+
+
+async def test_a_limit_may_allow_what_it_cannot_count(
+    open_house: Any, clock: Any, gate: Gate, make_exchange: Any
+) -> None:
+    """Where the policy says so, requests without a price are served and count nothing."""
+    limits = _tenant("{usd: 100, per: day, unpriced: allow}")
+    exchange, _ = await _served(open_house, clock, gate, make_exchange, "[free/small]", limits)
+    assert 200 == exchange.status
+    assert [0] == _spent(gate, Measure.USD)
+
+
+@pytest.mark.parametrize(("unpriced", "backend"), [("", "paid"), (", unpriced: allow", "free")])
+async def test_a_backends_own_limit_in_dollars_passes_it_over(
+    open_house: Any, clock: Any, gate: Gate, make_exchange: Any, unpriced: str, backend: str
+) -> None:
+    """The next candidate serves, as for any limit of a backend that has no room."""
+    limits = f"limits: {{backends: {{free: [{{usd: 5, per: day{unpriced}}}]}}}}"
+    exchange, _ = await _served(open_house, clock, gate, make_exchange, "[free/small, paid/small]", limits)
+    assert (200, backend) == (exchange.status, exchange.answer_headers["x-headrace-backend"])
