@@ -14,6 +14,7 @@
     │   ├── RequestTimeout        408  the body did not arrive in time
     │   ├── BodyTooLarge          413
     │   ├── UnsupportedMediaType  415
+    │   ├── UpgradeRefused        426  no other protocol is spoken on this path
     │   ├── HeadersTooLarge       431
     │   └── ClientGone            499  nobody is listening any more
     ├── Rejected                       the request is fine, we say no
@@ -122,6 +123,13 @@ class UnsupportedMediaType(ClientError):
 
     http_status = 415
     code = "unsupported_media_type"
+
+
+class UpgradeRefused(ClientError):
+    """Another protocol than HTTP was asked for, on a path that speaks nothing else; clients then fall back to it."""
+
+    http_status = 426
+    code = "upgrade_refused"
 
 
 class HeadersTooLarge(ClientError):

@@ -73,6 +73,9 @@ class Settings(BaseModel):
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 64 * MiB
     """Of one whole answer from an upstream."""
 
+    responses_kept_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
+    """How long answers of ``/v1/responses`` can be asked for again, and gone on from; zero keeps none."""
+
     head_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """From a request's first byte to the end of its headers."""
     body_timeout_s: Annotated[float, Field(gt=0)] = 60.0

@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.attempt.afterwards import Afterwards, open_afterwards
 from gateway.attempt.sink import AnswerBounds
 from gateway.attempt.trial import Bench
 from gateway.door import Door
 from gateway.exchange import RawHeaders
 from gateway.fleet.fleet import Fleet
+from gateway.judgement import JudgedAnswer
 from gateway.ledger.ledger import EntryLedger
 from gateway.limits.gate import Gate
 from gateway.pipeline import Pipeline, Rules
@@ -22,6 +24,8 @@ from gateway.rules.policy_file import parse_policy
 from gateway.rules.world import World, build_world
 from gateway.steering.steering import Steering
 from gateway.stores.memory import MemoryShared
+from gateway.stores.responses import ResponseMemory
+from gateway.transport.client import open_connections
 from gateway.types import LedgerEntry, Operation
 from gateway.wire.format import BodyLimits
 
@@ -142,6 +146,17 @@ class Keeper:
 
 
 @dataclass
+class JudgedKeeper:
+    """A sink that keeps what was judged."""
+
+    judged: list[JudgedAnswer] = field(default_factory=list)
+
+    def take_judged(self, judged: JudgedAnswer) -> None:
+        """Keeps it."""
+        self.judged.append(judged)
+
+
+@dataclass
 class House:
     """A pipeline with everything around it."""
 
@@ -149,6 +164,18 @@ class House:
     world: World
     fleet: Fleet
     keeper: Keeper
+    afterwards: Afterwards
+    judged_keeper: JudgedKeeper
+
+    @property
+    def judged(self) -> list[JudgedAnswer]:
+        """What was judged, in that order."""
+        return self.judged_keeper.judged
+
+    async def judging_is_over(self) -> None:
+        """Returns when all copies have ended and nothing waits for judges."""
+        await asyncio.wait_for(self.afterwards.shadows.settled(), 10 * SECOND_S)
+        await asyncio.wait_for(self.afterwards.docket.idle(), 10 * SECOND_S)
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -160,6 +187,11 @@ class House:
         """The only entry."""
         (entry,) = self.keeper.entries
         return entry
+
+    @property
+    def route(self) -> Any:
+        """The only route, or the first."""
+        return self.world.routes[0]
 
     def backend(self, name: str) -> Any:
         """A backend of the policy file."""
@@ -239,19 +271,27 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
         if steering is not None:
             steering.follow(world.routes)
         world.backends.update(replaced or {})  # type: ignore[attr-defined]  # a dict, whatever its type says
-        fleet = Fleet(clock=clock, shared=MemoryShared(clock))
+        facts = MemoryShared(clock)
+        fleet = Fleet(clock=clock, shared=facts)
         keeper = Keeper()
         bounds = AnswerBounds(max_event_bytes=1 << 20, max_answer_bytes=max_answer_bytes)
+        bench = Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate, steering=steering)
+        afterwards = open_afterwards(bench, connect=open_connections, secret={"JUDGE_KEY": "judge-secret"}.get)
+        judged = JudgedKeeper()
+        afterwards.docket.tell(judged)
         pipeline = Pipeline(
             Rules(world, Door(world.tenancy.keys, max_header_bytes=65_536, clock=clock)),
-            bench=Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate, steering=steering),
+            bench=bench,
+            afterwards=afterwards,
             ledger=EntryLedger([keeper, *world.observers()], []),
             limits=BodyLimits(),
+            memory=ResponseMemory(facts, kept_s=60.0),
         )
         for name, backend in world.backends.items():
             await backend.start(name, surroundings(clock=clock))
-        yield House(pipeline=pipeline, world=world, fleet=fleet, keeper=keeper)
+        yield House(pipeline, world, fleet, keeper, afterwards, judged)
         await asyncio.wait_for(pipeline.drain(0), 10 * SECOND_S)
+        await asyncio.wait_for(afterwards.close(), 10 * SECOND_S)
         for backend in world.backends.values():
             await backend.close()
 

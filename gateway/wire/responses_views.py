@@ -1,5 +1,6 @@
 """One look at an answer of OpenAI's Responses, streamed or whole, as its bytes pass."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from gateway.wire.upstream_codes import error_inside
 _SHOWS = b".delta"
 _ENDS = frozenset({b"response.completed", b"response.incomplete"})
 _FAILS = frozenset({b"response.failed", b"error"})
+_NO_PREVIOUS = re.compile(rb'"previous_response_id":\s*null')
+"""Inside a text its quotes would be escaped."""
 _ENVELOPE_BYTES = 200
 """About what an event of a delta holds besides its text."""
 
@@ -52,6 +55,14 @@ class _Look:
         self.model = ""
         self.output_bytes = 0
         self._request = request
+        remembered = request.remembered
+        self._previous_id = remembered.previous_id.encode() if remembered is not None else b""
+
+    def _told(self, data: bytes) -> bytes:
+        """With the name of the answer that this one goes on from: its upstream was given all turns instead."""
+        if not self._previous_id:
+            return data
+        return _NO_PREVIOUS.sub(b'"previous_response_id":"%b"' % self._previous_id, data, count=1)
 
     def _take_response(self, body: bytes) -> None:
         """A finished response.
@@ -84,6 +95,7 @@ class ResponsesWhole(_Look):
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``."""
+        body = self._told(body)
         self._take_response(body)
         return body
 
@@ -122,6 +134,7 @@ class ResponsesStream(_Look):
             return b""
         name = event.event or _kind(data)
         self._began = True
+        data = self._told(data)
         if name in _FAILS:
             self.error = _failure(name, data)
             return b""

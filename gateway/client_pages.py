@@ -1,0 +1,27 @@
+"""The pages besides inference that clients of a tenant use, each behind the tenant's key."""
+
+from collections.abc import Callable
+
+from starlette.routing import Route
+
+from gateway.account_pages import AccountPages
+from gateway.accounts.task_book import TaskBook
+from gateway.door import Door
+from gateway.ports import Clock
+from gateway.response_pages import ResponsePages
+from gateway.stores.responses import ResponseMemory
+
+
+def client_pages(
+    book: TaskBook | None,
+    memory: ResponseMemory,
+    *,
+    door: Callable[[], Door],
+    clock: Clock,
+    body_timeout_s: float,
+) -> list[Route]:
+    """The accounts of tasks, and answers asked for again; ``book`` is ``None`` where the gateway keeps no ledger."""
+    return [
+        *AccountPages(book, door=door, clock=clock, body_timeout_s=body_timeout_s).routes(),
+        *ResponsePages(memory, door=door).routes(),
+    ]
