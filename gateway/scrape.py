@@ -30,4 +30,5 @@ def live(
         observer_failures=lambda: ledger().observer_failures,
         shared_lost=shared.lost,
         shared_dropped=shared.dropped,
+        canaries=shared.steering.trials,
     )

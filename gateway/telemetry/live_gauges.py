@@ -32,7 +32,7 @@ class Live:
     """Where the present numbers come from; each is called once a scrape, on the event loop, and must not wait.
 
     ``dropped`` and ``observer_failures`` only ever grow; ``dropped`` counts ledger rows by the sink that lost them.
-    ``shared_lost`` is ``None`` where there are no other replicas.
+    ``shared_lost`` is ``None`` where there are no other replicas. ``canaries`` are routes, and how their canary stands.
     """
 
     in_flight: Callable[[], int] = _none
@@ -42,6 +42,7 @@ class Live:
     observer_failures: Callable[[], int] = _none
     shared_lost: Callable[[], bool | None] = _nobody
     shared_dropped: Callable[[], int] = _none
+    canaries: Callable[[], Iterable[tuple[str, str]]] = tuple
 
 
 class LiveCollector(Collector):
@@ -67,6 +68,7 @@ class LiveCollector(Collector):
             "headrace_observer_failures", "Times a learning plugin raised.", value=live.observer_failures()
         )
         yield from self._shared()
+        yield from self._canaries()
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: registering must not ask anybody for numbers yet."""
@@ -79,6 +81,16 @@ class LiveCollector(Collector):
             yield CounterMetricFamily(
                 "headrace_shared_dropped", "Events that the other replicas were not told.", self._live.shared_dropped()
             )
+
+    def _canaries(self) -> Iterator[Metric]:
+        stands = list(self._live.canaries())
+        if stands:
+            gauge = GaugeMetricFamily(
+                "headrace_canary", "1 for how a route's canary stands.", labels=["route", "state"]
+            )
+            for route, state in stands:
+                gauge.add_metric([self.names.route(route), state], 1.0)
+            yield gauge
 
     def _backends(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("headrace_backend_up", "1 where the backend takes requests.", labels=["backend"])

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -87,7 +88,8 @@ class SiblingMetrics:
             self._present(),
             *(page.present if _is_alive(page.pid) else _past(page.present) for page in siblings),
         ]
-        return self._metrics.together_with((page.counted for page in siblings), _sum(presents)).render(accept)
+        live = replace(_sum(presents), canaries=self._live.canaries)  # each worker knows what all have found
+        return self._metrics.together_with((page.counted for page in siblings), live).render(accept)
 
     async def _publish_for_ever(self) -> None:
         while True:

@@ -140,6 +140,7 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
         ),
         dropped=lambda: {"sql": 4},
         observer_failures=lambda: 5,
+        canaries=lambda: [("default", "rolled_back"), ("stranger", "running")],
     )
     metrics = Metrics(NAMES, live)
     running[0] = 0
@@ -150,6 +151,8 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
         "headrace_backend_in_flight{backend=groq}": 1,
         "headrace_ledger_dropped_total{sink=sql}": 4,
         "headrace_observer_failures_total{}": 5,
+        "headrace_canary{route=default,state=rolled_back}": 1,
+        "headrace_canary{route=other,state=running}": 1,
     }
     assert expected == _samples(metrics)
 
