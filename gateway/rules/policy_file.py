@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from gateway.errors import ConfigurationError
 from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, as_mapping
 from gateway.rules.parameters import in_our_words
+from gateway.rules.spilling import SpillSpec
 from gateway.rules.steer_specs import CanarySpec, ExploreSpec, Share, SuccessSpec
 from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TenantSpec
 
@@ -106,6 +107,7 @@ class RouteSpec(Steps):
     targets: list[Annotated[str, Field(min_length=1)] | TargetSpec] = []
     cascade: list[CascadeStepSpec] | None = None
     canary: CanarySpec | None = None
+    spill: SpillSpec | None = None
 
 
 class PolicyFile(BaseModel):

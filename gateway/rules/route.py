@@ -76,6 +76,7 @@ class Route:
     cascade: "tuple[CascadeStep, ...]" = ()
     shadow: "Shadow | None" = None
     assumed_price: Price | None = None
+    spill: "Spill | None" = None
 
     @property
     def watched(self) -> bool:
@@ -152,3 +153,15 @@ class Shadow:
     budget: Limit
     concurrency: int
     most_load: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spill:
+    """Where requests go that would wait at home for more than ``after_s`` or be late: the ``route`` with those targets.
+
+    What it costs in all is bounded by ``budget``, a limit like others.
+    """
+
+    route: Route
+    budget: Limit
+    after_s: float

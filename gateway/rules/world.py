@@ -12,6 +12,7 @@ from gateway.rules.judged import judged
 from gateway.rules.judging import Judging
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
 from gateway.rules.route import Hedge, Patience, Route, Target
+from gateway.rules.spilling import spilling
 from gateway.rules.steered import steered
 from gateway.rules.tenancy import Tenancy, build_tenancy
 from gateway.worth import Deadline, Worth
@@ -148,7 +149,8 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
     targets = tuple(target(text, f"routes.{name}.targets[{i}]") for i, text in enumerate(spec.targets))
     route, zone = _plain_route(name, tuple(spec.models), targets, step), policy.limits.time_zone
     route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
-    return judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
+    route = judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
+    return spilling(route, spec.spill, target=target, time_zone=zone)
 
 
 def _plain_route(
