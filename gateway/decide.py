@@ -103,12 +103,10 @@ def _chance_to_fail(bill: Bill) -> float:
 
 def _bills(route: Route, ctx: Context, candidates: list[Candidate]) -> tuple[Bill, ...]:
     """One bill a candidate, made column by column: a term bills all of them in one go where it can."""
-    names: list[str] = []
-    columns: list[list[float]] = []
-    for name, scorer in route.scorers:
-        names.append(name)
-        each = getattr(scorer, "usd_each", None)
-        columns.append([scorer.usd(ctx, one) for one in candidates] if each is None else each(ctx, candidates))
+    names, columns = route.term_names, [each(ctx, candidates) for each in route.terms]
+    if len(candidates) == 1:
+        row = [column[0] for column in columns]
+        return (Bill(candidate=candidates[0], terms=tuple(zip(names, row, strict=True)), total_usd=sum(row)),)
     rows = zip(*columns, strict=True) if columns else repeat(())
     return tuple(
         [

@@ -40,6 +40,7 @@ class Failover:
     _deadline_s: float = field(init=False)
     _left: deque[Bill] = field(init=False)
     _full: HeadraceError | None = field(init=False, default=None)
+    _holds: tuple[int, ...] = field(init=False, default=())
 
     async def run(self, decision: Decision) -> None:
         """Serves the request, or says why not; every attempt is in the journal, and the outcome where it went well.
@@ -138,11 +139,12 @@ class Failover:
             await gate.enter(self._name(self.made + 1), limits, claim, lasts_s=self.route.patience.total_s)
         except Overloaded as error:
             return error
+        self._holds = (*self._holds, self.made + 1)
         return None
 
     def _leave(self, bill: Bill, trial: Trial) -> None:
         """The attempt is over: what it held is given back, and what it told says who is worth asking next."""
-        if self.bench.gate is not None:
+        if self.bench.gate is not None and trial.number in self._holds:
             self.bench.gate.leave(self._name(trial.number), taken(trial.attempts))
         if trial.failure is not None:
             self._think_again(bill, trial.failure)

@@ -44,6 +44,11 @@ class AttemptPace:
         self.limit = TimeLimit(limits, min(deadline_s, now_s + wait_s))
         self._whole_s = None if stream else wait_s
 
+    @property
+    def left_s(self) -> float:
+        """How much time there is until the request's deadline."""
+        return max(self._deadline_s - self._now_s(), 0.0)
+
     def waits_for_client(self, first_token_s: float | None) -> None:
         """See ``Pace``: only the deadline runs."""
         if first_token_s is not None:

@@ -163,7 +163,7 @@ class Trial:
             dropped=self._dropped,
             expected_prompt_tokens=self._ctx.forecast.prompt_tokens,
             expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
-            time_left_s=max(self._deadline_s - asyncio.get_running_loop().time(), 0.0),
+            time_left_s=self._pace.left_s,
         )
         try:
             with self._pace.limit:

@@ -1,17 +1,21 @@
 """A route as it runs: which model names it answers, where it may go, and the policies that decide."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from gateway.admission import Admitter
 from gateway.forecast import Forecast
 from gateway.limits.limit import Limit
-from gateway.ports import Classifier, Filter, Ranker, Scorer
+from gateway.ports import BatchScorer, Classifier, Filter, Ranker, Scorer
 from gateway.price import Price
 from gateway.rules.judging import Judging
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
 from gateway.types import Arrival, Candidate, ChatRequest, Context
 from gateway.worth import Deadline, Worth
+
+Term = Callable[[Context, Sequence[Candidate]], Sequence[float]]
+"""A term of the bill, for all candidates: ``gateway.ports.BatchScorer.usd_each``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,7 @@ class Route:
     Where there is a ``cascade``, ``targets`` are those of all its steps, in their order.
 
     ``assumed_price`` is what a model is taken to cost of which no price is known; ``None`` where nothing is assumed.
+    ``term_names`` and ``terms`` are those of the scorers, in their order.
     """
 
     name: str
@@ -77,6 +82,14 @@ class Route:
     shadow: "Shadow | None" = None
     assumed_price: Price | None = None
     spill: "Spill | None" = None
+    term_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    terms: tuple[Term, ...] = field(init=False, repr=False, compare=False)
+    _match: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_match", tuple(name_pattern(pattern).fullmatch for pattern in self.models))
+        object.__setattr__(self, "term_names", tuple(name for name, _ in self.scorers))
+        object.__setattr__(self, "terms", tuple(_term(scorer) for _, scorer in self.scorers))
 
     @property
     def watched(self) -> bool:
@@ -114,7 +127,17 @@ class Route:
 
     def answers(self, model: str) -> bool:
         """Whether a request for ``model`` belongs to this route."""
-        return any(name_pattern(pattern).fullmatch(model) for pattern in self.models)
+        for matches in self._match:  # noqa: SIM110  # each request asks: a generator takes three times as long
+            if matches(model):
+                return True
+        return False
+
+
+def _term(scorer: Scorer) -> Term:
+    """The term as a function that bills all candidates in one go, whether the scorer does so or not."""
+    if isinstance(scorer, BatchScorer):
+        return scorer.usd_each
+    return lambda ctx, candidates: [scorer.usd(ctx, candidate) for candidate in candidates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,11 +35,11 @@ class Guest:
 
     __slots__ = ("_door", "ctx", "entered_s", "loop", "queued", "room", "since_s")
 
-    def __init__(self, door: Door, ctx: Context, room: Room) -> None:
+    def __init__(self, door: Door, ctx: Context, room: Room, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._door = door
         self.ctx = ctx
         self.room = room
-        self.loop = asyncio.get_running_loop()
+        self.loop = loop or asyncio.get_running_loop()
         self.queued: Queued | None = None
         self.since_s = self.entered_s = 0.0
 

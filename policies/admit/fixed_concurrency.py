@@ -16,12 +16,19 @@ _FRESH_WEIGHT = 0.1
 class _Places:
     """Who holds and who waits. The queue is a dict in the order of arrival: a waiter leaves its middle in one step."""
 
-    __slots__ = ("mean_hold_s", "queue", "taken")
+    __slots__ = ("_loop", "mean_hold_s", "queue", "taken")
 
     def __init__(self) -> None:
         self.taken = 0
         self.queue: OrderedDict[asyncio.Future[bool], None] = OrderedDict()
         self.mean_hold_s: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """That which runs: asked for once, since each time costs a system call."""
+        if self._loop is None or not self._loop.is_running():
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     def held(self, seconds: float) -> None:
         if self.mean_hold_s is None:
@@ -82,7 +89,7 @@ class FixedConcurrency:
         Raises:
             Overloaded: the queue is full, or the turn did not come in time.
         """
-        return Guest(self, ctx, room)
+        return Guest(self, ctx, room, loop=self._places.loop())
 
     def expected_wait_s(self, ctx: Context, room: Room) -> float:  # noqa: ARG002  # the port's signature
         """See ``Queue.expected_wait_s``."""

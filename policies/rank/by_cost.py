@@ -48,6 +48,8 @@ class ByCost:
 
     def order(self, ctx: Context, bills: tuple[Bill, ...]) -> tuple[Bill, ...]:
         """The bills, each exactly once."""
+        if len(bills) < 2:  # noqa: PLR2004  # nothing to compare
+            return bills
         ordered = self._by_total(ctx, bills)
         loads = [bill.candidate.in_flight for bill in bills]
         mean = sum(loads) / max(len(loads), 1)

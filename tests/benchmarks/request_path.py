@@ -247,7 +247,7 @@ async def open_path(folder: Path, script: Script, classify: str) -> tuple[Gatewa
     head = RequestHead(Address.of("http://127.0.0.1:9/v1"), {})
     pool = Pool(load.dial, connect_timeout_s=5, keep_alive_s=4, max_connections=1000)
     backend: Any = gateway.world.backends["upstream"]
-    backend._open.connections = PooledConnections(head, pool)
+    backend._upstream._connections = PooledConnections(head, pool)
     limits = ServerLimits(max_header_bytes=65536, max_body_bytes=1 << 25, body_timeout_s=60)
     server_class = protocol_class(gateway.pipeline, limits)
     config = Config(gateway.asgi, http=server_class, ws="none", lifespan="off", interface="asgi3", log_config=None)
