@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx
 import msgspec
 import openai
@@ -110,6 +111,14 @@ class Running:
         transport = openai.DefaultAsyncHttpxClient(verify=_NO_TLS)
         given = {"base_url": self.url, "api_key": KEY, "max_retries": 0, "http_client": transport, **options}
         client = openai.AsyncOpenAI(**given)
+        self._stack.push_async_callback(client.close)
+        return client
+
+    def anthropic(self, **options: Any) -> anthropic.AsyncAnthropic:
+        """Anthropic's official client, likewise."""
+        transport = anthropic.DefaultAsyncHttpxClient(verify=_NO_TLS)
+        given = {"base_url": self.url.removesuffix("/v1"), "api_key": KEY, "max_retries": 0, "http_client": transport}
+        client = anthropic.AsyncAnthropic(**{**given, **options})
         self._stack.push_async_callback(client.close)
         return client
 
