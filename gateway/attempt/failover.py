@@ -134,7 +134,8 @@ class Failover:
             return None
         if candidate.price is None and (blind := next((limit for limit in limits if limit.priced_only), None)):
             return unpriced(blind)
-        claim = expected(self.ctx.forecast, dearest_usd(self.ctx.forecast, [candidate]))
+        forecast = gate.overhead.lengthened(self.ctx.request, self.ctx.forecast)
+        claim = expected(forecast, dearest_usd(forecast, [candidate]))
         try:
             await gate.enter(self._name(self.made + 1), limits, claim, lasts_s=self.route.patience.total_s)
         except Overloaded as error:

@@ -9,6 +9,7 @@ from gateway.limits.borrower import Borrower
 from gateway.limits.limit import FOREVER, NANO, Claim, Limit
 from gateway.limits.rate_headers import RawHeader, rate_headers
 from gateway.limits.refusal import refusal
+from gateway.limits.template_overhead import TemplateOverhead
 from gateway.ports import Clock
 from gateway.price import Usage
 from gateway.types import Attempt, Candidate
@@ -19,10 +20,14 @@ _SLACK_S = 30.0
 
 
 class Gate:
-    """Reserves by a name, of which each step may be told twice: a request's id, or an attempt's."""
+    """Reserves by a name, of which each step may be told twice: a request's id, or an attempt's.
+
+    ``overhead`` is what chat templates add to prompts, so that as much is reserved.
+    """
 
     def __init__(self, borrower: Borrower, *, clock: Clock) -> None:
         self.borrower = borrower
+        self.overhead = TemplateOverhead()
         self._clock = clock
 
     async def enter(self, name: str, limits: Sequence[Limit], claim: Claim, *, lasts_s: float) -> None:

@@ -7,7 +7,7 @@ from gateway.ledger.journal import Journal
 from gateway.limits.gate import Gate, dearest_usd, expected, taken
 from gateway.limits.limit import Limit, Measure
 from gateway.limits.refusal import unpriced
-from gateway.types import Candidate, Context
+from gateway.types import Candidate, Context, Status
 
 
 class Stay:
@@ -43,7 +43,8 @@ class Stay:
     async def __aenter__(self) -> None:
         money = any(limit.measure is Measure.USD for limit in self._limits)
         candidates = self._candidates() if money else ()
-        claim = expected(self._ctx.forecast, dearest_usd(self._ctx.forecast, candidates))
+        forecast = self._gate.overhead.lengthened(self._ctx.request, self._ctx.forecast)
+        claim = expected(forecast, dearest_usd(forecast, candidates))
         try:
             if self._ctx.priced_only and all(one.price is None for one in candidates):
                 raise unpriced(next(limit for limit in self._limits if limit.priced_only))
@@ -54,4 +55,7 @@ class Stay:
     async def __aexit__(
         self, cls: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._gate.leave(self._journal.arrival.id, taken(self._journal.attempts))
+        attempts = self._journal.attempts
+        self._gate.leave(self._journal.arrival.id, taken(attempts))
+        if attempts and attempts[-1].status is Status.OK and (usage := attempts[-1].usage) is not None:
+            self._gate.overhead.learn(self._ctx.request, self._ctx.forecast, usage)
