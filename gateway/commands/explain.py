@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
+from gateway.attempt.spillover import SPILL
 from gateway.clock import SystemClock
 from gateway.commands.offline import read_world
 from gateway.commands.success_known import as_text, success_known
@@ -26,7 +27,8 @@ from gateway.fleet.fleet import Fleet
 from gateway.fleet.lane import DRAINING
 from gateway.forecast import Forecast, Seconds
 from gateway.learning.kept_state import LEDGER_FILE
-from gateway.rules.route import Route
+from gateway.limits.refusal import words
+from gateway.rules.route import Route, Spill
 from gateway.rules.tenancy import OPEN_HOUSE
 from gateway.rules.world import World
 from gateway.settings import read_settings
@@ -150,9 +152,13 @@ def explain_kept(world: World, kept: KeptDecision, *, file: str) -> Explanation:
         hint = f"routes are {', '.join(routes)}"
         raise ConfigurationError(f"the request went over route `{kept.route}`, which is not here", file=file, hint=hint)
     route, facts = routes[kept.route], kept.facts
+    at_home = tuple(out for out in facts.excluded if out.filter == SPILL)
+    if at_home and route.spill is not None:
+        route = route.spill.route
     targets = {(target.backend, target.model) for target in route.targets}
     still = [one for one in facts.candidates if not targets.isdisjoint({(one.backend, one.model), (one.backend, None)})]
     decision = decide(route, facts.ctx, tuple(still))
+    decision = replace(decision, excluded=(*decision.excluded, *at_home))
     return Explanation(
         route=route,
         forecast=facts.forecast,
@@ -200,9 +206,16 @@ def _as_text(explanation: Explanation) -> list[str]:
         lines.append(f"refused    {explanation.refused.http_status} {explanation.refused.code}")
     else:
         lines.append(f"choice     {_name(decision.order[0])}")
+    if explanation.route.spill is not None:
+        lines.append(f"spill      {_as_spill(explanation.route.spill)}")
     if explanation.kept is not None:
         lines.append(f"ledger     {_as_kept(explanation)}")
     return lines
+
+
+def _as_spill(spill: Spill) -> str:
+    to = ", ".join(f"{one.backend}/{one.model}" if one.model else one.backend for one in spill.route.targets)
+    return f"to {to} where it would wait more than {spill.after_s:g} s or be late; {words(spill.budget)}"
 
 
 def _as_kept(explanation: Explanation) -> str:

@@ -15,7 +15,8 @@ def oversights(world: World, *, now_unix_s: float) -> tuple[str, ...]:
     """A sentence for each, in the order of the file."""
     routes = world.routes
     found = [sentence for at, route in enumerate(routes) for sentence in _of_route(route, routes[:at], world)]
-    used = {target.backend for route in routes for target in route.targets}
+    ways = [one for route in routes for one in (route, *((route.spill.route,) if route.spill else ()))]
+    used = {target.backend for way in ways for target in way.targets}
     unused = (f"backends.{name}: no route uses it" for name in world.backends if name not in used)
     return (*found, *unused, *_expired(world.tenancy, now_unix_s), *_without_price(world), *_blind_limits(world))
 

@@ -18,7 +18,7 @@ from gateway.learning.kept_state import LEDGER_FILE
 from gateway.ledger.redaction import without_words
 from gateway.stores.memory import MemoryShared
 from gateway.stores.sql import SqlLedger
-from gateway.types import LedgerEntry
+from gateway.types import Exclusion, LedgerEntry
 
 
 @pytest.fixture
@@ -126,3 +126,44 @@ def test_a_request_or_an_entry_is_asked_for_and_not_both(run: Any, policy_file: 
     """Wrong usage."""
     assert 2 == run("explain", policy_file)[0]
     assert 2 == run("explain", policy_file, "-", "--entry", "req-7", "--ledger", ledger_file)[0]
+
+
+def test_a_request_that_spilled_over_says_why_nobody_at_home_was_asked(
+    run: Any, tmp_path: Path, make_context: Any, make_request: Any, make_entry: Any, make_candidate: Any, clock: Any
+) -> None:
+    """And would spill over to the same backend again."""
+    policy = tmp_path / "spilling.yaml"
+    policy.write_text("""
+        backends: {home: {use: fake, models: [small]}, paid: {use: fake, models: [small]}}
+        routes: {main: {models: [small], targets: [home/small], spill: {to: paid/small, usd: 5, per: hour}}}
+    """)
+    _, world = read_world(policy)
+    route = world.match("small").spill.route
+    ctx = make_context(make_request("words", request_id="req-9", model="small"))
+    fleet = Fleet(clock=clock, shared=MemoryShared(clock))
+    decision = decide(route, ctx, fleet.snapshot(route, ctx, world.backends))
+    home = Exclusion(candidate=make_candidate(backend="home"), filter="spill", reason="it would wait 9.0 s")
+    entry = make_entry(
+        arrival=ctx.request.arrival, request=ctx.request, route="main", decision=replace(decision, excluded=(home,))
+    )
+    _keep(tmp_path / LEDGER_FILE, [without_words(entry)])
+    code, out, _ = run("explain", policy, "--entry", "req-9", "--ledger", tmp_path / LEDGER_FILE)
+    assert 0 == code
+    assert "x  home/small\n   spill: it would wait 9.0 s" in out
+    assert ["choice     paid/small", "ledger     the same bills and the same choice"] == out.splitlines()[-2:]
+
+
+def test_where_a_route_spills_to_is_told(run: Any, tmp_path: Path) -> None:
+    """With what it may cost."""
+    policy, request = tmp_path / "spilling.yaml", tmp_path / "request.json"
+    policy.write_text("""
+        backends: {home: {use: fake, models: [small]}, paid: {use: fake, models: [small]}}
+        routes: {main: {models: [small], targets: [home/small], spill: {to: paid/small, usd: 5, per: hour}}}
+    """)
+    request.write_text('{"model": "small", "messages": [{"role": "user", "content": "hi"}]}')
+    _, out, _ = run("explain", policy, request)
+    spill = (
+        "spill      to paid/small where it would wait more than 2 s or be late; the limit of spill `main` is $5.0000"
+    )
+    assert f"spill      {where}; the limit of spill `main` is $5.0000 per hour" == out.splitlines()[-1]
+    assert "no route uses it" not in run("check", policy)[1]
