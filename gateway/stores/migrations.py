@@ -17,13 +17,14 @@ Statements are written once for SQLite and PostgreSQL (docs/decisions/0015-one-s
 import re
 from collections.abc import Sequence
 
-from gateway.stores.schema import costs, decisions, requests, tasks
+from gateway.stores.schema import costs, decisions, requests, tasks, verdicts
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     requests.STATEMENTS,
     decisions.STATEMENTS,
     tasks.STATEMENTS,
     costs.STATEMENTS,
+    verdicts.STATEMENTS,
 )
 """What makes the tables of version n those of version n + 1, from no tables on."""
 

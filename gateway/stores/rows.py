@@ -9,7 +9,9 @@ from gateway.forecast import Forecast
 from gateway.price import PICO_USD_PER_USD
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
-from gateway.types import Attempt, LedgerEntry, Status
+from gateway.stores.task_key import task_key
+from gateway.stores.time_steps import step_of
+from gateway.types import Arrival, Attempt, LedgerEntry, Status
 
 MAX_LABEL_CHARACTERS = 256
 MAX_USER_CHARACTERS = 128
@@ -42,10 +44,13 @@ REQUEST_COLUMNS = (
     "unverified_user",
     "task",
     "stage",
+    "task_key",
     "backend",
     "backend_model",
-    "tpot_s",
-    "itl_s",
+    "ttft_step",
+    "e2e_step",
+    "tpot_step",
+    "itl_step",
     "decision",
     "blocks",
 )
@@ -79,32 +84,10 @@ ATTEMPT_COLUMNS = (
 """The columns of ``attempts`` in the order of ``Rows.attempts``; ``request_seq`` comes before them."""
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  # constants of this page
-
-
-LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM requests"
-NEWEST_UNIX_S = "SELECT max(received_unix_s) FROM requests"
-INSERT_REQUEST = _insert("requests", ("seq", *REQUEST_COLUMNS))
-INSERT_ATTEMPT = _insert("attempts", ("request_seq", *ATTEMPT_COLUMNS))
-
-BLOCK_ROWS = 50
-
-
-def in_blocks(insert: str) -> str:
-    """The statement that puts in ``BLOCK_ROWS`` rows where ``insert`` puts in one."""
-    head, values = insert.split(" VALUES ")
-    return f"{head} VALUES {', '.join([values] * BLOCK_ROWS)}"
-
-
-_OLDEST = "SELECT seq FROM requests WHERE received_unix_s < ?1 ORDER BY received_unix_s, seq LIMIT ?2"
-DELETE_OLD_ATTEMPTS = f"DELETE FROM attempts WHERE request_seq IN ({_OLDEST})"  # noqa: S608  # constants of this page
-DELETE_OLD_REQUESTS = f"DELETE FROM requests WHERE seq IN ({_OLDEST})"  # noqa: S608  # likewise
-
 Value = str | int | float | bytes | None
 
 
-class Rows(Struct, frozen=True):
+class Rows(Struct, frozen=True, array_like=True):
     """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``.
 
     What the decision was made from, and the prompt's chunks, are brought into their columns by who writes them: that
@@ -120,6 +103,10 @@ class Rows(Struct, frozen=True):
     def request_row(self) -> tuple[Value, ...]:
         """The whole row of ``requests``, without ``seq``."""
         return (*self.request, pressed(self.facts) if self.facts else None, block_ids(*self.chunks))
+
+    def attempt_rows(self, request_seq: int) -> list[tuple[Value, ...]]:
+        """The whole rows of ``attempts``."""
+        return [(request_seq, *attempt) for attempt in self.attempts]
 
 
 def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
@@ -155,8 +142,11 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             len(entry.attempts),
             arrival.trace.trace_id,
             _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
-            *((arrival.task.id, arrival.task.stage) if arrival.task is not None else ("", "")),
-            *_served_by(serving),
+            *_task(arrival),
+            *((_label(serving.backend), _label(serving.model)) if serving is not None else (None, None)),
+            step_of(first_s - arrival.received_s) if first_s is not None else None,
+            step_of(entry.ended_s - arrival.received_s),
+            *_pace(serving),
         ),
         attempts=tuple(
             [
@@ -183,17 +173,23 @@ def _serving(attempts: Sequence[Attempt]) -> Attempt | None:
     return attempts[0] if attempts else None
 
 
-def _served_by(serving: Attempt | None) -> tuple[Value, ...]:
-    """Where the answer came from, the seconds from token to token in it, and from burst to burst; as a stream alone."""
-    if serving is None:
-        return None, None, None, None
-    first_s, last_s, usage = serving.first_token_s, serving.last_token_s, serving.usage
-    tpot_s = itl_s = None
-    if first_s is not None and last_s is not None:
-        decoding_s = max(last_s - first_s, 0.0)
-        tpot_s = decoding_s / (usage.output_tokens - 1) if usage is not None and usage.output_tokens > 1 else None
-        itl_s = decoding_s / (serving.bursts - 1) if serving.bursts > 1 else None
-    return _label(serving.backend), _label(serving.model), tpot_s, itl_s
+def _task(arrival: Arrival) -> tuple[Value, ...]:
+    task = arrival.task
+    if task is None or not task.id:
+        return "", "", None
+    return task.id, task.stage, task_key(arrival.tenant, task.id)
+
+
+def _pace(serving: Attempt | None) -> tuple[int | None, int | None]:
+    """The steps of the seconds from token to token, and from burst to burst, in an answer that was streamed."""
+    if serving is None or serving.first_token_s is None or serving.last_token_s is None:
+        return None, None
+    decoding_s = serving.last_token_s - serving.first_token_s
+    later_tokens = serving.usage.output_tokens - 1 if serving.usage is not None else 0
+    return (
+        step_of(decoding_s / later_tokens) if later_tokens > 0 else None,
+        step_of(decoding_s / (serving.bursts - 1)) if serving.bursts > 1 else None,
+    )
 
 
 def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -> tuple[Value, ...]:

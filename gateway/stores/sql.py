@@ -1,65 +1,93 @@
-"""The ledger on disk: SQLite, written off the request path and read where somebody asks.
+"""The ledger in a database: a row a request and a row an attempt, in SQLite's file or on a PostgreSQL server.
 
-Serving never waits for the disk and never fails with it. Rows that cannot be written wait and are tried again, so every
-request has its row unless the disk stays dead; what is lost then is counted. WAL with ``synchronous=NORMAL``: a crash
-of the process loses nothing that was committed, a power cut may lose the last moments, neither corrupts.
+Serving never waits for the database and never fails with it. Rows go into a spool first, at the end of the turn of the
+event loop in which the request ended: from then on a ``kill -9`` loses nothing, and what a killed process left is
+written by the next one that starts. A thread brings them from there into the database, in order, each once. While that
+is away, they stay in the spool's files, up to its bound; what is lost beyond it is counted.
 """
 
 import asyncio
-import sqlite3
+import logging
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
 from gateway.ledger.entry_sink import take_each
-from gateway.stores.database import open_database
+from gateway.stores.ledger_lost import LedgerLost
+from gateway.stores.ledger_writer import LedgerWriter
 from gateway.stores.pruning_clock import PruningClock
-from gateway.stores.rows import Rows, rows_of
-from gateway.stores.sql_writer import SqlWriter
+from gateway.stores.row_store import RowStore
+from gateway.stores.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Rows, rows_of
+from gateway.stores.spool import Spool
+from gateway.stores.sqlite_rows import SqliteRows
+from gateway.stores.tables import open_tables
 from gateway.types import LedgerEntry
 
 CLOSE_S = 10.0
+SPOOL_BYTES = 256 * 1024 * 1024
+SPOOL_FOLDER = "spool"
+
+_REQUEST = ("seq", *REQUEST_COLUMNS)
+_ATTEMPT = ("request_seq", *ATTEMPT_COLUMNS)
+_FIND = f"SELECT {', '.join(_REQUEST)} FROM requests WHERE id = :id ORDER BY seq"  # noqa: S608  # our own names
+_TRIES = f"SELECT {', '.join(_ATTEMPT)} FROM attempts WHERE request_seq = :seq ORDER BY n"  # noqa: S608  # likewise
+
+_log = logging.getLogger(__name__)
 
 
 class SqlLedger:
-    """A sink of the ledger that keeps one row a request and one an attempt in the file ``path``.
+    """A sink of the ledger that keeps rows at ``where``: a file, or the address of a PostgreSQL server.
 
-    ``capacity`` is how many requests may wait for the disk, ``retry_s`` how long it is left alone after a failure,
-    ``keep_s`` for how long rows stay, ``keep_decisions`` whether they tell what decisions were made from, ``now_s`` the
-    monotonic clock that bounds how soon they go.
+    ``spool`` is a private folder on a disk of this machine, beside the file unless said; ``spool_bytes`` may wait in it
+    and ``capacity`` requests in memory where it cannot be written. A database that fails is left alone for ``retry_s``.
+    Rows stay for ``keep_s``; ``now_s`` is the monotonic clock that bounds how soon they go. ``keep_decisions`` tells
+    whether they tell what decisions were made from.
     """
 
     def __init__(
         self,
-        path: Path,
+        where: Path | str,
         *,
+        spool: Path | None = None,
+        spool_bytes: int = SPOOL_BYTES,
         capacity: int = 20_000,
         retry_s: float = 1.0,
         keep_s: float | None = None,
         keep_decisions: bool = True,
         now_s: Callable[[], float] = monotonic,
     ) -> None:
-        self._path = path
+        self.tables = open_tables(where)
+        self._store = _open_store(where, keep_s, PruningClock(now_s))
         self._keep_decisions = keep_decisions
-        self._writer = SqlWriter(path, capacity=capacity, retry_s=retry_s, keep_s=keep_s, clock=PruningClock(now_s))
+        folder = spool or Path(where).parent / SPOOL_FOLDER
+        self._writer = LedgerWriter(
+            self._store, Spool(folder, most_bytes=spool_bytes, capacity=capacity), retry_s=retry_s
+        )
 
     @property
     def dropped(self) -> int:
         """How many requests have lost their rows since the start."""
         return self._writer.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many requests are in the spool and not yet in the database."""
+        return self._writer.waiting
+
     def start(self) -> None:
-        """Opens the file, creates or checks its tables, and starts the writer.
+        """Makes or checks the tables, opens the spool, and starts the writer. A server that is away is waited for.
 
         Raises:
-            ConfigurationError: the file cannot be opened, is damaged, or is a newer version's.
+            ConfigurationError: the database is damaged or a newer version's, or there can be no spool.
         """
-        open_database(self._path).close()
+        try:
+            self._store.prepare()
+        except LedgerLost as error:
+            _log.error("the ledger cannot be reached, rows wait in its spool: %s", error)
         self._writer.start()
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
-        """Queues the rows of ``batch``."""
+        """Puts the rows of ``batch`` into the spool."""
         rows: list[Rows] = []
         try:
             take_each(batch, lambda entry: rows.append(rows_of(entry, with_decision=self._keep_decisions)))
@@ -67,29 +95,31 @@ class SqlLedger:
             self._writer.put(rows)
 
     async def flush(self, timeout_s: float = CLOSE_S) -> bool:
-        """Whether everything taken is on disk, after waiting for at most ``timeout_s``."""
+        """Whether everything taken is in the database, after waiting for at most ``timeout_s``."""
         return await asyncio.to_thread(self._writer.wait_until_written, timeout_s)
 
     async def close(self) -> None:
         """Writes what waits, for at most ``CLOSE_S``, and stops the writer; idempotent."""
         await asyncio.to_thread(self._writer.close, CLOSE_S)
+        await self.tables.close()
 
     async def count(self) -> int:
-        """How many requests the file has."""
-        return int((await asyncio.to_thread(self._read, "SELECT count(*) FROM requests", ()))[0][0])
+        """How many requests the database has."""
+        return int((await self.tables.rows("SELECT count(*) FROM requests"))[0][0])
 
     async def find(self, request_id: str) -> list[dict[str, object]]:
         """The requests with this id, oldest first, by column, each with its tries under ``attempts_made``."""
-        return await asyncio.to_thread(self._find, request_id)
-
-    def _find(self, request_id: str) -> list[dict[str, object]]:
-        found = [dict(row) for row in self._read("SELECT * FROM requests WHERE id = ? ORDER BY seq", (request_id,))]
-        for request in found:
-            attempts = self._read("SELECT * FROM attempts WHERE request_seq = ? ORDER BY n", (request["seq"],))
-            request["attempts_made"] = [dict(attempt) for attempt in attempts]
+        found: list[dict[str, object]] = []
+        for row in await self.tables.rows(_FIND, id=request_id):
+            tries = await self.tables.rows(_TRIES, seq=row[0])
+            request = dict(zip(_REQUEST, row, strict=True))
+            found.append({**request, "attempts_made": [dict(zip(_ATTEMPT, one, strict=True)) for one in tries]})
         return found
 
-    def _read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
-        with closing(sqlite3.connect(self._path)) as connection:
-            connection.row_factory = sqlite3.Row
-            return connection.execute(query, values).fetchall()
+
+def _open_store(where: Path | str, keep_s: float | None, clock: PruningClock) -> RowStore:
+    if isinstance(where, Path):
+        return SqliteRows(where, keep_s=keep_s, clock=clock)
+    from gateway.stores.postgres_rows import PostgresRows  # noqa: PLC0415  # an extra, and 20 MB of memory
+
+    return PostgresRows(where, keep_s=keep_s, clock=clock)

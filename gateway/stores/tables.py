@@ -53,6 +53,14 @@ class LedgerTables(Protocol):
         ...
 
 
-def open_tables(where: Path) -> LedgerTables:
-    """The tables of the ledger at ``where``; connects with the first question."""
-    return SqliteTables(where)
+def open_tables(where: Path | str) -> LedgerTables:
+    """The tables of the ledger at ``where``, a file or a PostgreSQL server's address; connects with the first question.
+
+    Raises:
+        ConfigurationError: the extra ``postgres`` is not installed, or the address is none.
+    """
+    if isinstance(where, Path):
+        return SqliteTables(where)
+    from gateway.stores.postgres import PostgresTables  # noqa: PLC0415  # an extra, and 20 MB of memory
+
+    return PostgresTables(where)

@@ -4,6 +4,7 @@ _CURRENT = """
 CREATE TABLE task_outcomes (
     tenant TEXT NOT NULL,
     task TEXT NOT NULL,
+    task_key INTEGER NOT NULL,
     at_unix_s REAL NOT NULL,
     received_unix_s REAL NOT NULL,
     success INTEGER,
@@ -40,8 +41,8 @@ CREATE TABLE task_outcome_history (
 # long is not in it, since PostgreSQL refuses an index entry of more than 2,704 bytes.
 _FOR_REPORTS = """
 CREATE INDEX requests_for_reports ON requests (
-    received_unix_s, seq, tenant, route, backend, backend_model, status, task, stage, prompt_tokens, cached_tokens,
-    output_tokens, ttft_s, duration_s, tpot_s, itl_s, cost_pico_usd, attempts, forecast_prompt_tokens,
+    received_unix_s, seq, tenant, route, backend, backend_model, status, task_key, stage, prompt_tokens, cached_tokens,
+    output_tokens, ttft_step, e2e_step, tpot_step, itl_step, cost_pico_usd, attempts, forecast_prompt_tokens,
     forecast_output_tokens_p50
 )
 """
@@ -60,8 +61,11 @@ STATEMENTS = (
     "ALTER TABLE requests ADD COLUMN stage TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE requests ADD COLUMN backend TEXT",
     "ALTER TABLE requests ADD COLUMN backend_model TEXT",
-    "ALTER TABLE requests ADD COLUMN tpot_s REAL",
-    "ALTER TABLE requests ADD COLUMN itl_s REAL",
+    "ALTER TABLE requests ADD COLUMN task_key INTEGER",
+    "ALTER TABLE requests ADD COLUMN ttft_step INTEGER",
+    "ALTER TABLE requests ADD COLUMN e2e_step INTEGER",
+    "ALTER TABLE requests ADD COLUMN tpot_step INTEGER",
+    "ALTER TABLE requests ADD COLUMN itl_step INTEGER",
     "ALTER TABLE attempts ADD COLUMN last_token_s REAL",
     "ALTER TABLE attempts ADD COLUMN bursts INTEGER",
     "ALTER TABLE attempts ADD COLUMN serves INTEGER NOT NULL DEFAULT 0",

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from gateway.errors import ConfigurationError
 from gateway.price import Usage
 from gateway.stores.database import open_database
+from gateway.stores.ledger_writer import BATCH_REQUESTS
 from gateway.stores.migrations import MIGRATIONS, SCHEMA_VERSION
 from gateway.stores.sql import SqlLedger
-from gateway.stores.sql_writer import BATCH_REQUESTS
+from gateway.stores.task_key import task_key
+from gateway.stores.time_steps import step_of
 from gateway.task import Task
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
 
@@ -49,12 +51,13 @@ async def test_a_row_tells_the_task_who_served_and_how_fast_its_tokens_came(
     ledger.take([entry])
     assert await ledger.flush()
     (row,) = await ledger.find("req-1")
-    assert ("run-7", "plan", "groq", 2 / 50, 2 / 10, [1, 0]) == (
+    assert ("run-7", "plan", "groq", task_key("acme", "run-7"), step_of(2 / 50), step_of(2 / 10), [1, 0]) == (
         row["task"],
         row["stage"],
         row["backend"],
-        row["tpot_s"],
-        row["itl_s"],
+        row["task_key"],
+        row["tpot_step"],
+        row["itl_step"],
         [attempt["serves"] for attempt in row["attempts_made"]],
     )
 
@@ -77,7 +80,8 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
         "stream": 1, "forecast_prompt_tokens": 90, "forecast_output_tokens_p50": 50, "forecast_output_tokens_p90": 200,
         "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51, "ttft_s": 0.5, "duration_s": 2.5,
         "cost_pico_usd": 120_000_000, "attempts": 2, "trace_id": f"{3:032x}", "unverified_user": "",
-        "task": "", "stage": "", "backend": "groq", "backend_model": "llama", "tpot_s": None, "itl_s": None,
+        "task": "", "stage": "", "task_key": None, "backend": "groq", "backend_model": "llama",
+        "ttft_step": -24, "e2e_step": 31, "tpot_step": None, "itl_step": None,
         "decision": None, "blocks": None,
     } == request  # fmt: skip
     assert [
@@ -199,7 +203,8 @@ async def test_file_is_private(ledger: SqlLedger, path: Path, make_entry: MakeEn
     ledger.take([make_entry()])
     await ledger.flush()
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-    assert {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600} == modes
+    assert {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600, "spool": 0o700} == modes
+    assert [0o600] == [stat.S_IMODE(file.stat().st_mode) for file in (path.parent / "spool").iterdir()]
 
 
 async def test_no_words_on_disk(path: Path, marked_entry: LedgerEntry, marker: str) -> None:
@@ -207,9 +212,13 @@ async def test_no_words_on_disk(path: Path, marked_entry: LedgerEntry, marker: s
     ledger = SqlLedger(path)
     ledger.start()
     ledger.take([marked_entry])
+    files = [file for file in path.parent.rglob("*") if file.is_file()]
+    assert [] == [file.name for file in files if marker.encode() in file.read_bytes()]
     await ledger.close()
     assert 1 == await ledger.count()
-    assert [] == [file.name for file in path.parent.iterdir() if marker.encode() in file.read_bytes()]
+    assert [] == [
+        file.name for file in path.parent.iterdir() if file.is_file() and marker.encode() in file.read_bytes()
+    ]
 
 
 async def test_locked_file_is_tried_again(
@@ -231,7 +240,7 @@ async def test_dead_disk_is_counted_and_told_once(
 ) -> None:
     """While the disk takes nothing, serving goes on: rows wait up to the capacity, the rest is counted, quietly."""
     monkeypatch.setattr("gateway.stores.database.BUSY_S", 0.01)
-    ledger = SqlLedger(path, capacity=3, retry_s=0.01)
+    ledger = SqlLedger(path, spool_bytes=0, capacity=3, retry_s=0.01)
     ledger.start()
     with closing(sqlite3.connect(path, isolation_level=None)) as intruder:
         intruder.execute("BEGIN EXCLUSIVE")
