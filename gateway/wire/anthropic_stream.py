@@ -155,9 +155,9 @@ class AnthropicStream:
 
     def _look(self, kind: str, fields: _Event, data: bytes) -> bytes:
         delta = fields.delta
+        self._began = self._began or kind != "ping"
         match kind:
             case "message_start" if fields.message is not None:
-                self._began = True
                 self.model = fields.message.model if isinstance(fields.message.model, str) else ""
                 self._counts.take(fields.message.usage)
             case "content_block_start":

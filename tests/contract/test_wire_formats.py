@@ -10,21 +10,35 @@ import pytest
 from gateway.errors import HeadraceError, InvalidRequest, UpstreamFailed, UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.types import Arrival, ChatRequest, Operation, TraceContext
+from gateway.wire.anthropic_count import count_body
 from gateway.wire.format import Format
 from gateway.wire.formats import FORMATS
-from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 from gateway.wire.openai_embeddings import embeddings_answer
+from tests.contract.answer_scripts import COUNTS, SCRIPTS, OpenAIScript, Script
 
 TEXT = 'a "usage": {} 日本語 👋 \\ud800 [DONE]'
-COUNTS = Usage(prompt_tokens=5, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
+_SAID = [{"role": "user", "content": "hi"}]
 BODIES: dict[Operation, dict[str, Any]] = {
-    Operation.CHAT: {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+    Operation.CHAT: {"model": "m", "messages": _SAID},
     Operation.COMPLETION: {"model": "m", "prompt": "hi"},
     Operation.EMBEDDING: {"model": "m", "input": "hi"},
+    Operation.MESSAGES: {"model": "m", "max_tokens": 9, "messages": _SAID},
+    Operation.COUNT_TOKENS: {"model": "m", "messages": _SAID},
+    Operation.RESPONSE: {"model": "m", "input": "hi"},
 }
-STREAMED = [operation for operation in FORMATS if operation is not Operation.EMBEDDING]
-streamed = pytest.mark.parametrize("operation", STREAMED, indirect=True)
-"""For what is said of streams, which embeddings never are."""
+VECTORS = embeddings_answer("m", [[0.5, -0.5], "AAAAPw=="], 5)
+NEVER_STREAMED: dict[Operation, tuple[bytes, Usage]] = {
+    Operation.EMBEDDING: (VECTORS, Usage(prompt_tokens=5)),
+    Operation.COUNT_TOKENS: (count_body(5), Usage()),
+}
+"""Answers that hold no text, and what they say was used."""
+ANTHROPIC = frozenset({Operation.MESSAGES, Operation.COUNT_TOKENS})
+streamed = pytest.mark.parametrize("operation", list(SCRIPTS), indirect=True)
+"""For what is said of streams, which vectors and counts never are."""
+asking = pytest.mark.parametrize(
+    "operation", [operation for operation, script in SCRIPTS.items() if isinstance(script, OpenAIScript)], indirect=True
+)
+"""For formats whose clients ask for the counts of a stream."""
 
 
 @pytest.fixture(params=FORMATS, ids=str)
@@ -53,9 +67,15 @@ def read(operation: Operation, wire: Format) -> Callable[..., ChatRequest]:
 
 
 @pytest.fixture
-def writer(operation: Operation) -> StreamWriter:
-    """Writes its streams."""
-    return StreamWriter(operation, "id", "m", 1)
+def script(operation: Operation) -> Script:
+    """Writes its answers."""
+    return SCRIPTS[operation]
+
+
+@pytest.fixture
+def writer(operation: Operation) -> Any:
+    """Writes the streams of those whose clients ask for the counts."""
+    return OpenAIScript(operation).writer
 
 
 def error_classes(root: type[HeadraceError] = HeadraceError) -> Iterator[type[HeadraceError]]:
@@ -73,24 +93,23 @@ def test_every_operation_has_its_format() -> None:
 
 @streamed
 def test_a_stream_is_the_same_for_every_cut(
-    wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+    operation: Operation, wire: Format, read: Callable[..., ChatRequest], script: Script
 ) -> None:
     """The client's bytes and the meter's counts do not depend on the network."""
-    frames = (writer.opening(0), writer.text(0, TEXT), writer.text(0, TEXT), writer.finish(0, "stop"))
-    stream = b"".join((*frames, writer.usage(COUNTS), writer.done()))
-    request = read(stream=True, stream_options={"include_usage": True})
+    counts = COUNTS if operation in ANTHROPIC else None
+    stream = b"".join((script.opened(), script.text(TEXT), script.text(TEXT), script.ended(), script.done()))
     for sent in (stream, stream.replace(b"\n", b"\r\n"), stream.replace(b"\n", b"\r"), b"\xef\xbb\xbf" + stream):
         for at in range(len(sent) + 1):
-            look = wire.stream(request)
+            look = wire.stream(read(stream=True))
             assert stream == look.feed(sent[:at]) + look.feed(sent[at:]) + look.end()
-            assert (COUNTS, "stop", "m", True) == (look.usage, look.finish_reason, look.model, look.visible)
+            assert (counts, "stop", "m", True) == (look.usage, look.finish_reason, look.model, look.visible)
 
 
-@streamed
+@asking
 @pytest.mark.parametrize("asked", [None, False, True])
 @pytest.mark.parametrize("done", [True, False])
 def test_usage_is_counted_always_and_shown_if_asked_for(
-    asked: bool | None, done: bool, wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+    asked: bool | None, done: bool, wire: Format, read: Callable[..., ChatRequest], writer: Any
 ) -> None:
     """Exactly once, as the last chunk; the upstream is asked in any case, beside the client's other options."""
     options = {"other": 1} if asked is None else {"other": 1, "include_usage": asked}
@@ -104,9 +123,9 @@ def test_usage_is_counted_always_and_shown_if_asked_for(
     assert COUNTS == look.usage
 
 
-@streamed
+@asking
 def test_usage_that_nobody_counted_is_estimated_for_who_asked(
-    wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+    wire: Format, read: Callable[..., ChatRequest], writer: Any
 ) -> None:
     """The event has the answer's own envelope; the meter is left to say that the counts are no upstream's."""
     answer = writer.text(0, TEXT) + writer.finish(0, "stop")
@@ -122,7 +141,7 @@ def test_usage_that_nobody_counted_is_estimated_for_who_asked(
     assert answer + writer.done() == silent.feed(answer) + silent.end()
 
 
-@streamed
+@asking
 @pytest.mark.parametrize("options", [{}, {"stream_options": None}, {"stream_options": {}}])
 def test_a_stream_without_options_asks_the_upstream_for_usage(
     options: dict[str, Any], wire: Format, read: Callable[..., ChatRequest]
@@ -134,13 +153,13 @@ def test_a_stream_without_options_asks_the_upstream_for_usage(
 
 
 @streamed
-def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter) -> None:
+def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], script: Script) -> None:
     """A finish or an end mark is an end; a closed connection is none, and silence is no answer."""
-    text, finish, done = writer.text(0, TEXT), writer.finish(0, "stop"), writer.done()
-    for ending in (finish, done, finish + done):
+    text, ended, done = script.opened() + script.text(TEXT), script.ended(), script.done()
+    for ending in (ended, done, ended + done):
         look = wire.stream(read(stream=True))
         assert (text + ending).removesuffix(done) + done == look.feed(text + ending) + look.end()
-    for stream, error in ((text, UpstreamTruncated), (text + finish[:-1], UpstreamTruncated), (b"", UpstreamInvalid)):
+    for stream, error in ((text, UpstreamTruncated), (text + ended[:-1], UpstreamTruncated), (b"", UpstreamInvalid)):
         look = wire.stream(read(stream=True))
         look.feed(stream)
         with pytest.raises(error):
@@ -149,45 +168,59 @@ def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], 
 
 @streamed
 def test_an_error_in_a_stream_comes_after_what_was_delivered(
-    wire: Format, read: Callable[..., ChatRequest], writer: StreamWriter
+    operation: Operation, wire: Format, read: Callable[..., ChatRequest], script: Script
 ) -> None:
     """And what we then say is an event of its own that reads as the same error."""
-    text = writer.text(0, TEXT)
+    text = script.opened() + script.text(TEXT)
+    told = ("broke", None if operation in ANTHROPIC else "e9")
     look = wire.stream(read(stream=True))
     assert text == look.feed(text + wire.error_event(UpstreamFailed("broke", upstream_code="e9")) + text)
     assert look.error is not None
-    assert ("broke", "e9") == (look.error.message, look.error.upstream_code)
+    assert told == (look.error.message, look.error.upstream_code)
     again = wire.stream(read(stream=True))
     again.feed(text + wire.error_event(look.error))
     assert again.error is not None
-    assert ("broke", "e9") == (again.error.message, again.error.upstream_code)
+    assert "broke" == again.error.message
 
 
-def test_a_whole_answer_goes_through(operation: Operation, wire: Format, read: Callable[..., ChatRequest]) -> None:
+@streamed
+def test_a_whole_answer_goes_through(wire: Format, read: Callable[..., ChatRequest], script: Script) -> None:
     """Unchanged and measured; what is none is refused."""
-    counts, reason = COUNTS, "length"
-    body = whole_answer(operation, "id", "m", 1, [Answered(TEXT, reason)], counts)
-    if operation is Operation.EMBEDDING:
-        counts, reason = Usage(prompt_tokens=5), ""
-        body = embeddings_answer("m", [[0.5, -0.5], "AAAAPw=="], 5)
+    body = script.whole(TEXT)
     look = wire.whole(read())
     assert body == look.take(body)
-    assert (counts, reason, "m") == (look.usage, look.finish_reason, look.model)
-    assert (look.output_bytes > 0) is (operation in STREAMED)
+    assert (COUNTS, "length", "m", True) == (look.usage, look.finish_reason, look.model, look.output_bytes > 0)
+    for answer, error in ((b"", UpstreamInvalid), (body[:-1], UpstreamInvalid), (b'{"error":"x"}', UpstreamFailed)):
+        with pytest.raises(error):
+            wire.whole(read()).take(answer)
+
+
+@pytest.mark.parametrize("operation", NEVER_STREAMED, indirect=True)
+def test_what_holds_no_text_goes_through(operation: Operation, wire: Format, read: Callable[..., ChatRequest]) -> None:
+    """Unchanged and measured, and it ends for no reason; what is none is refused."""
+    body, counts = NEVER_STREAMED[operation]
+    look = wire.whole(read())
+    assert body == look.take(body)
+    assert (counts, "", 0) == (look.usage, look.finish_reason, look.output_bytes)
     for answer, error in ((b"", UpstreamInvalid), (body[:-1], UpstreamInvalid), (b'{"error":"x"}', UpstreamFailed)):
         with pytest.raises(error):
             wire.whole(read()).take(answer)
 
 
 @pytest.mark.parametrize("kind", list(error_classes()), ids=lambda kind: kind.__name__)
-def test_every_error_has_the_envelope(kind: type[HeadraceError], wire: Format) -> None:
-    """Four fields in one object, as a body and as an event."""
-    error = kind("no\n\ud800")
-    body = json.loads(wire.error_body(error))
-    assert ["error"] == list(body)
-    assert {"message", "type", "param", "code"} == set(body["error"])
-    event = wire.error_event(error)
-    assert b"data: " + wire.error_body(error) + b"\n\n" == event
+def test_every_error_has_the_envelope(kind: type[HeadraceError], operation: Operation, wire: Format) -> None:
+    """The API's own, as a body and as an event."""
+    body = json.loads(wire.error_body(kind("no\n\ud800")))
+    if operation in ANTHROPIC:
+        assert (["type", "error"], "error") == (list(body), body["type"])
+        assert {"type", "message"} == set(body["error"])
+    else:
+        assert ["error"] == list(body)
+        assert {"message", "type", "param", "code"} == set(body["error"])
+    if operation is not Operation.RESPONSE:  # whose events are numbered, and tell what they are themselves
+        event = wire.error_event(kind("no"))
+        name = b"event: error\n" if operation in ANTHROPIC else b""
+        assert name + b"data: " + wire.error_body(kind("no")) + b"\n\n" == event
 
 
 @pytest.mark.parametrize(
