@@ -1,7 +1,7 @@
 """The time of one attempt: how long to wait, for whom, and what it says of the backend."""
 
 from gateway.attempt.time_limit import TimeLimit, TimeLimits
-from gateway.errors import UpstreamTimeout, UpstreamUnfinished
+from gateway.errors import ClientGone, UpstreamTimeout, UpstreamUnfinished
 from gateway.fleet.flight import Flight
 from gateway.rules.route import Patience
 
@@ -50,16 +50,22 @@ class AttemptPace:
         return max(self._deadline_s - self._now_s(), 0.0)
 
     def waits_for_client(self, first_token_s: float | None) -> None:
-        """See ``Pace``: only the deadline runs."""
+        """See ``Pace``: a backend's place is not held for one who does not read."""
         if first_token_s is not None:
             self._flight.first_token(first_token_s)
         self.client_is_slow = True
-        self.limit.move(self._deadline_s)
+        self.limit.move(min(self._deadline_s, self._now_s() + self._patience.client_s))
 
     def waits_for_upstream(self) -> None:
         """See ``Pace``: the next piece must come before the idle limit."""
         self.client_is_slow = False
         self.limit.move(min(self._deadline_s, self._now_s() + self._patience.idle_s))
+
+    def left_by_client(self) -> ClientGone:
+        """What the client did not do in time; the limit has passed."""
+        if self._now_s() >= self._deadline_s:
+            return ClientGone(f"the client did not take its answer within {self._patience.total_s:g} s")
+        return ClientGone(f"the client left its answer unread for {self._patience.client_s:g} s")
 
     def ran_out(self, backend: str, first_token_s: float | None) -> UpstreamTimeout:
         """What ``backend`` did not do in time; the limit has passed."""

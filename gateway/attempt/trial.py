@@ -77,7 +77,6 @@ class Trial:
         "_exchange",
         "_flight",
         "_pace",
-        "_patience",
         "_sink",
         "_started_s",
         "_trace",
@@ -106,7 +105,6 @@ class Trial:
         self._candidate = candidate
         self._backend = backend
         self._exchange = exchange
-        self._patience = patience
         self._deadline_s = turn.deadline_s
         self._dropped = turn.dropped
         self._trace = child(ctx.request.arrival.trace)
@@ -170,7 +168,7 @@ class Trial:
                 return await self._backend.send(call, self._sink)
         except TimeoutError as error:
             if self._pace.client_is_slow:
-                raise ClientGone(f"the client did not take its answer within {self._patience.total_s:g} s") from error
+                raise self._pace.left_by_client() from error
             if self._sink.complete:  # all was said; only the connection lingers
                 return await self._sink.end()
             raise self._pace.ran_out(self._candidate.backend, self._sink.first_token_s) from error

@@ -28,13 +28,17 @@ _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 class Timeouts(BaseModel):
-    """How long an answer may take, in seconds: until its first token, between two pieces, and as a whole."""
+    """How long an answer may take, in seconds: until its first token, between two pieces, and as a whole.
+
+    ``client_s`` is how long a client may leave what it was sent unread.
+    """
 
     model_config = MODEL
 
     first_token_s: Annotated[float, Field(gt=0)] = 120.0
     idle_s: Annotated[float, Field(gt=0)] = 60.0
     total_s: Annotated[float, Field(gt=0)] = 900.0
+    client_s: Annotated[float, Field(gt=0)] = 60.0
 
 
 class WorthSpec(BaseModel):

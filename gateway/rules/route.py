@@ -33,11 +33,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long an answer may take, in seconds: to its first token, between two pieces, and as a whole."""
+    """How long an answer may take, in seconds: to its first token, between two pieces, and as a whole.
+
+    For ``client_s`` a client may leave what it was sent unread, and hold a backend's place with it.
+    """
 
     first_token_s: float
     idle_s: float
     total_s: float
+    client_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

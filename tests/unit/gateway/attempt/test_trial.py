@@ -154,6 +154,27 @@ async def test_a_client_that_never_reads_is_taken_for_gone(
         assert house.is_quiet()
 
 
+async def test_a_client_that_leaves_its_answer_unread_gives_its_place_back(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before all time is over: who waits for the place gets it."""
+    monkeypatch.setattr("gateway.pipeline._LAST_WORDS_S", 0.01)
+    policy = _policy("concurrency: 1", timeouts="client_s: 0.05")
+    policy = policy.replace("cost: [money]", "cost: [money]\n            admit: {use: fair_queue, limit: null}")
+    async with open_house(policy, clock=clock) as house:
+        exchange = make_exchange(stream=True)
+        exchange.stops_at = b"two"
+        unread = house.begin(exchange)
+        await exchange.blocked.wait()
+        patient = await house.serve(make_exchange(stream=True))
+        await unread
+        first, second = sorted(house.entries, key=lambda entry: entry.outcome.status is Status.OK)
+        assert ("one two three", Status.OK) == (patient.text, second.outcome.status)
+        (attempt,) = first.attempts
+        assert (Status.CLIENT_GONE, "the client left its answer unread for 0.05 s") == (attempt.status, attempt.detail)
+        assert house.is_quiet()
+
+
 async def test_an_answer_that_was_whole_needs_no_farewell(
     open_house: OpenHouse, make_exchange: Any, clock: Any
 ) -> None:

@@ -162,8 +162,6 @@ def test_where_a_route_spills_to_is_told(run: Any, tmp_path: Path) -> None:
     """)
     request.write_text('{"model": "small", "messages": [{"role": "user", "content": "hi"}]}')
     _, out, _ = run("explain", policy, request)
-    spill = (
-        "spill      to paid/small where it would wait more than 2 s or be late; the limit of spill `main` is $5.0000"
-    )
+    where = "to paid/small where it would wait more than 2 s or be late"
     assert f"spill      {where}; the limit of spill `main` is $5.0000 per hour" == out.splitlines()[-1]
     assert "no route uses it" not in run("check", policy)[1]
