@@ -8,6 +8,7 @@ from gateway.learning.kept_state import LEDGER_FILE, SECONDS_PER_DAY
 from gateway.ledger.ledger import EntryLedger
 from gateway.ports import Clock
 from gateway.settings import Settings
+from gateway.stores.judged_rows import JudgedRows
 from gateway.stores.sql import SqlLedger
 from gateway.stores.tables import LedgerTables, open_tables
 from gateway.task import VerdictObserver
@@ -17,14 +18,16 @@ WRITTEN_WITHIN_S = 2.0
 
 
 class Accounts:
-    """The tables, and what is made of them."""
+    """The tables, and what is made of them: the book of tasks, and the rows of judged answers."""
 
-    def __init__(self, tables: LedgerTables, book: TaskBook) -> None:
+    def __init__(self, tables: LedgerTables, book: TaskBook, judged: JudgedRows) -> None:
         self.book = book
+        self.judged = judged
         self._tables = tables
 
     async def close(self) -> None:
         """Gives everything back; idempotent."""
+        await self.judged.close()
         await self._tables.close()
 
 
@@ -47,4 +50,5 @@ def open_accounts(
     tables = open_tables(settings.state_dir / LEDGER_FILE)
     keep_s = settings.ledger_days * SECONDS_PER_DAY
     verdicts = Verdicts(tables, observers)
-    return Accounts(tables, TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s))
+    book = TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s)
+    return Accounts(tables, book, JudgedRows(tables, clock=clock, keep_s=keep_s))

@@ -15,6 +15,7 @@ from gateway.ports import Clock
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.rows import Value, pico_usd
 from gateway.stores.tables import LedgerTables
+from gateway.stores.task_key import task_key
 
 MOST_ATTEMPTS_SHOWN = 1000
 MOST_AT_ONCE = 4
@@ -80,7 +81,7 @@ class TaskBook:
         async with self._place():
             changed, *_ = await self._tables.write(
                 (queries.REMEMBER, {**whose, **row, "given_key": key}),
-                (queries.SETTLE, whose),
+                (queries.SETTLE, {**whose, "task_key": task_key(tenant, task)}),
                 (queries.FORGET_EARLIER, {**whose, "most": queries.MOST_OUTCOMES_KEPT}),
                 *self._forgetting(now_unix_s),
             )

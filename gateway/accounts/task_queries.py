@@ -18,11 +18,11 @@ REMEMBER = """
 # The latest of the history, whichever of its rows came last: so doing it again or in another order is the same.
 SETTLE = """
     INSERT INTO task_outcomes (
-        tenant, task, at_unix_s, received_unix_s, success, score, tool_cost_pico_usd, tool_s, retrieval_s,
+        tenant, task, task_key, at_unix_s, received_unix_s, success, score, tool_cost_pico_usd, tool_s, retrieval_s,
         recovery_cost_pico_usd, note
     )
-    SELECT tenant, task, at_unix_s, received_unix_s, success, score, tool_cost_pico_usd, tool_s, retrieval_s,
-        recovery_cost_pico_usd, note
+    SELECT tenant, task, CAST(:task_key AS BIGINT), at_unix_s, received_unix_s, success, score, tool_cost_pico_usd,
+        tool_s, retrieval_s, recovery_cost_pico_usd, note
     FROM task_outcome_history
     WHERE tenant = :tenant AND task = :task
     ORDER BY at_unix_s DESC, seq DESC
