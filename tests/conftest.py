@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.fleets",
     "tests.gateways",
     "tests.loopback",
+    "tests.postgres_servers",
     "tests.redis_servers",
 ]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
 from gateway.stores.postgres import PostgresDatabase, Transaction
@@ -36,16 +37,9 @@ class PostgresRows:
         self._runner: asyncio.Runner | None = None
 
     def prepare(self) -> None:
-        """See ``RowStore``. In whatever thread: the connection that it takes is given back."""
-
-        async def prepared() -> None:
-            try:
-                await self._database.prepare()
-            finally:
-                await self._database.close()
-
-        with asyncio.Runner() as runner:
-            runner.run(prepared())
+        """See ``RowStore``. In a thread of its own, since the one that asks may be an event loop's."""
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self._prepare()).result()
 
     def write(self, batch: Batch, *, forget: Sequence[str] = ()) -> int:
         """See ``RowStore``."""
@@ -61,6 +55,12 @@ class PostgresRows:
             with runner:
                 runner.run(self._database.close())
 
+    async def _prepare(self) -> None:
+        try:
+            await self._database.prepare()
+        finally:
+            await self._database.close()
+
     async def _write(self, batch: Batch, forget: Sequence[str]) -> int:
         segment = batch.segment
         newest_unix_s = max(spooled.rows.received_unix_s for spooled in batch.requests)
@@ -73,7 +73,7 @@ class PostgresRows:
             fresh = [spooled.rows for spooled in batch.requests if spooled.ends_at > written_to or segment is None]
             bad_rows = await _insert(transaction, fresh, segment.columns if segment is not None else Columns())
             if segment is not None and fresh:
-                mark = {"name": segment.name, "position": batch.requests[-1].ends_at, "written_unix_s": newest_unix_s}
+                mark: dict[str, Value] = {"name": segment.name, "position": batch.requests[-1].ends_at, "written_unix_s": newest_unix_s}
                 await transaction.rows(SPOOL_WRITTEN, mark)
             for name in forget:
                 await transaction.rows(FORGET_SPOOL, {"name": name})

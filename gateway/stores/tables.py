@@ -21,6 +21,7 @@ A query is one constant string that both databases take:
 from pathlib import Path
 from typing import Any, Protocol
 
+from gateway.errors import ConfigurationError
 from gateway.stores.rows import Value
 from gateway.stores.sqlite_tables import SqliteTables
 
@@ -61,6 +62,9 @@ def open_tables(where: Path | str) -> LedgerTables:
     """
     if isinstance(where, Path):
         return SqliteTables(where)
-    from gateway.stores.postgres import PostgresTables  # noqa: PLC0415  # an extra, and 20 MB of memory
-
+    try:
+        from gateway.stores.postgres import PostgresTables  # noqa: PLC0415  # an extra, and 20 MB of memory
+    except ModuleNotFoundError as error:
+        hint = "pip install 'headrace[postgres]'"
+        raise ConfigurationError(f"a ledger on PostgreSQL needs {error.name}", hint=hint) from error
     return PostgresTables(where)

@@ -23,13 +23,13 @@ RENAME = "UPDATE requests SET route = :route WHERE id = :id"
 
 
 @pytest.fixture
-async def tables(tmp_path: Path, make_entry: Any) -> AsyncIterator[LedgerTables]:
-    """The tables of a ledger with three requests."""
-    ledger = SqlLedger(tmp_path / "ledger.sqlite3")
+async def tables(ledger_place: Path | str, tmp_path: Path, make_entry: Any) -> AsyncIterator[LedgerTables]:
+    """The tables of a ledger with three requests, in each kind of database."""
+    ledger = SqlLedger(ledger_place, spool=tmp_path / "spool")
     ledger.start()
     ledger.take([make_entry(n) for n in range(3)])
     await ledger.close()
-    tables = open_tables(tmp_path / "ledger.sqlite3")
+    tables = open_tables(ledger_place)
     yield tables
     await tables.close()
 
