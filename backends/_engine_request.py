@@ -19,7 +19,9 @@ from gateway.types import Call, ChatRequest
 _CARRIES = frozenset(
     {
         *GUIDED,
+        "add_generation_prompt",
         "chat_template_kwargs",
+        "continue_final_message",
         "dimensions",
         "echo",
         "encoding_format",
@@ -145,9 +147,14 @@ def _common(request: ChatRequest) -> Generate:
 def _chat(request: ChatRequest, common: Generate, messages: tuple[ChatMessage, ...]) -> Generate:
     tools = offered(request)
     arguments = field(request, "chat_template_kwargs", dict[str, Any])
+    continues = bool(field(request, "continue_final_message", bool))
+    if field(request, "add_generation_prompt", bool) is continues:  # said, and not the one that goes with the other
+        words = "add_generation_prompt must be the opposite of continue_final_message"
+        raise refused(words, "add_generation_prompt", code="invalid_value")
     return msgspec.structs.replace(
         common,
         messages=messages,
+        continues=continues,
         tools=tools.tools,
         tool_choice=tools.choice,
         tool_name=tools.name,

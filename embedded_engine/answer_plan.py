@@ -110,7 +110,7 @@ class AnswerPlanner:
         """
         offer = make_offer(request, self._reader.family, control=self._control, compile_=self._grammars.compile)
         _check_reasoning(request.reasoning)
-        marks = self._reader.marks if request.messages is not None else None
+        marks = self._reader.marks if request.messages is not None and not request.continues else None
         return AnswerPlan(
             vocabulary=self._vocabulary,
             stop=request.stop,

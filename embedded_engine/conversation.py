@@ -39,12 +39,14 @@ class Conversation(Struct, frozen=True, kw_only=True):
         tools: What may be called.
         reasoning: How to think.
         arguments: Further variables for the template, as the JSON text of an object.
+        begun: The answer's beginning, where it is to be gone on with.
     """
 
     messages: Sequence[ChatMessage]
     tools: Sequence[Tool] = ()
     reasoning: Reasoning = Reasoning()
     arguments: str = ""
+    begun: str = ""
 
 
 def check_conversation(conversation: Conversation) -> None:
@@ -64,6 +66,7 @@ def check_conversation(conversation: Conversation) -> None:
         called = (text for call in message.calls for text in (call.id, call.name, call.arguments))
         for text in (*said, *called):
             check_unicode(text, where)
+    check_unicode(conversation.begun, f"messages[{len(conversation.messages)}]")
     for at, tool in enumerate(conversation.tools):
         check_unicode(tool.name + tool.description + tool.parameters, f"tools[{at}]")
 

@@ -170,9 +170,11 @@ class Intake:
     def _read_prompt(self, request: Generate) -> Prompt:
         if request.messages is not None:
             self._refuse_far_too_long(sum(map(_characters, request.messages)), "messages")
+            begun = request.messages[-1].content if request.continues else ""
             return self._reader.read_conversation(
                 Conversation(
-                    messages=request.messages,
+                    messages=request.messages[:-1] if request.continues else request.messages,
+                    begun=begun,
                     tools=request.tools if request.tool_choice != "none" else (),
                     reasoning=request.reasoning,
                     arguments=request.template_arguments,

@@ -89,6 +89,7 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     Attributes:
         id: The caller's number for this request; `EngineProcess.generate` assigns it.
         messages: A conversation, rendered with the model file's own chat template.
+        continues: Whether its last turn, which is the assistant's, is gone on with, and not answered.
         text: A raw prompt; control-token text in it stays text.
         token_ids: A prompt in the model's own tokens, control tokens allowed.
         max_tokens: At most so many new tokens for each choice; None: whatever room the context has left. 0 only with
@@ -124,6 +125,7 @@ class Generate(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
 
     id: int = 0
     messages: tuple[ChatMessage, ...] | None = None
+    continues: bool = False
     text: str | None = None
     token_ids: tuple[int, ...] | None = None
     max_tokens: int | None = None

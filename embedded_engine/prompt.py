@@ -120,7 +120,7 @@ class PromptReader:
         return self.read_conversation(Conversation(messages=messages)).tokens
 
     def read_conversation(self, conversation: Conversation) -> Prompt:
-        """A conversation, up to where the answer begins.
+        """A conversation, up to where the answer begins, or goes on: what of it has begun follows as mere text.
 
         Raises:
             NoChatTemplate: The model has no usable template.
@@ -133,12 +133,13 @@ class PromptReader:
         check_conversation(conversation)
         variables = template_variables(conversation, knows_tools=self._knows_tools)
         try:
-            return self._read(template, variables)
+            prompt = self._read(template, variables)
         except TemplateTypeError:
             if not any(message.calls for message in conversation.messages):
                 raise
             in_text = template_variables(conversation, knows_tools=self._knows_tools, arguments_as_text=True)
-            return self._read(template, in_text)
+            prompt = self._read(template, in_text)
+        return self._with_beginning(prompt, conversation.begun) if conversation.begun else prompt
 
     def _look_at(self, template: ChatTemplate) -> None:
         family = family_of(template.source)
@@ -159,6 +160,15 @@ class PromptReader:
         if self._kernels.facts.adds_bos and bos is not None and tokens[:1] != [bos]:
             tokens.insert(0, bos)
         return Prompt(tokens=tokens, thinking=self._opens_thought(passages[-1]))
+
+    def _with_beginning(self, prompt: Prompt, begun: str) -> Prompt:
+        """The prompt and the answer's beginning, which is no thought: one that the template opens is closed before."""
+        tokens = list(prompt.tokens)
+        if prompt.thinking and self.marks is not None:
+            tokens += self._tokenize(self.marks.closing, parse_special=True, begins=False)
+        for piece in self._control_texts.broken(begun):
+            tokens += self._tokenize(piece, parse_special=False, begins=False)
+        return Prompt(tokens=tokens)
 
     def _read_marked(self, rendering: str, mark: str) -> list[int]:
         return [

@@ -62,6 +62,10 @@ def check_ranges(request: Generate, *, slots: int, vocabulary_tokens: int) -> No
             f"must be from 0 to {MAX_LOGPROBS}",
         ),
         "echo": (not request.echo or request.messages is None, "is for text prompts, not for conversations"),
+        "continue_final_message": (
+            not request.continues or _ends_with_words_of_the_assistant(request.messages),
+            "needs a conversation whose last message is the assistant's, with content and without tool calls",
+        ),
         "logit_bias": _bias_check(request, vocabulary_tokens),
         "speculative": _speculative_check(request),
         "predicted_tokens": (request.predicted_tokens is None or request.predicted_tokens >= 0, "must not be negative"),
@@ -70,6 +74,11 @@ def check_ranges(request: Generate, *, slots: int, vocabulary_tokens: int) -> No
     for param, (good, rule) in checks.items():
         if not good:
             raise InvalidRequest(f"{param} {rule}", param=param)
+
+
+def _ends_with_words_of_the_assistant(messages: tuple[ChatMessage, ...] | None) -> bool:
+    last = messages[-1] if messages else None
+    return last is not None and last.role == "assistant" and bool(last.content) and not last.calls
 
 
 def _sampling_checks(request: Generate) -> dict[str, tuple[bool, str]]:

@@ -70,6 +70,25 @@ async def test_the_same_seed_streamed_and_whole(start: Start, make_call: Any, re
     assert texts[0] == texts[1]
 
 
+async def test_an_answer_that_was_cut_off_goes_on_where_it_was(
+    start: Start, make_call: Any, recording_sink: Any
+) -> None:
+    """Handed its first half as the assistant's last message, the model writes the second as it would have done."""
+    asked = [{"role": "user", "content": "Write one sentence about the sea."}]
+
+    async def says(messages: list[dict[str, str]], **fields: Any) -> str:
+        call = make_call(model=backend.model, messages=messages, temperature=0, max_tokens=24, **fields)
+        sink = recording_sink(call)
+        await backend.send(call, sink)
+        return str(sink.texts[0])
+
+    async with start() as backend:
+        text = await says(asked)
+        half = text[: text.index(" ", len(text) // 2)]
+        rest = await says([*asked, {"role": "assistant", "content": half}], continue_final_message=True)
+    assert text[len(half) : len(half) + 12] == rest[:12]
+
+
 async def test_several_prompts_in_one_request(start: Start, make_call: Any, recording_sink: Any) -> None:
     """Completions of several prompts are numbered prompt by prompt, and all their tokens are counted."""
     async with start(slots=2) as backend:

@@ -274,11 +274,21 @@ def test_every_field_that_it_says_it_carries_changes_the_request(make_call: Any)
         "speculative": {"enabled": False},
         "tool_choice": "required",
     }
-    values |= {"chat_template_kwargs": {"a": 1}, "structured_outputs": {"regex": "a"}}
+    values |= {"chat_template_kwargs": {"a": 1}, "structured_outputs": {"regex": "a"}, "continue_final_message": True}
     values |= {"guided_json": {}, "guided_regex": "a", "guided_choice": ["a"], "guided_grammar": "a"}
     plain = generations(make_call())
     assert [] == [name for name in values if generations(make_call(**{name: values[name]})) == plain]
-    beside = {"top_logprobs", "echo", "messages", "model", "prompt", "stream", "stream_options", "user"}
+    beside = {
+        "add_generation_prompt",
+        "top_logprobs",
+        "echo",
+        "messages",
+        "model",
+        "prompt",
+        "stream",
+        "stream_options",
+        "user",
+    }
     beside |= {"dimensions", "encoding_format", "input"}
     assert CARRIES[True] == values.keys() | beside
 
@@ -286,3 +296,24 @@ def test_every_field_that_it_says_it_carries_changes_the_request(make_call: Any)
 def test_a_model_that_does_not_think_carries_no_fields_about_it() -> None:
     """They would be dropped in silence."""
     assert {"reasoning", "reasoning_effort", "thinking"} == CARRIES[True] - CARRIES[False]
+
+
+_BEGUN = [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "It is"}]
+
+
+@pytest.mark.parametrize("said", [{}, {"add_generation_prompt": False}])
+def test_the_last_message_is_continued_by_vllms_name(make_call: Any, said: dict[str, bool]) -> None:
+    """``continue_final_message`` goes over, with or without its companion."""
+    (actual,) = generations(make_call(messages=_BEGUN, continue_final_message=True, **said))
+    assert actual.continues
+    (plain,) = generations(make_call(messages=_BEGUN, add_generation_prompt=True))
+    assert not plain.continues
+
+
+@pytest.mark.parametrize("continues", [True, False])
+def test_companions_that_contradict_each_other_are_refused(make_call: Any, continues: bool) -> None:
+    """As vLLM does; and a prompt without the beginning of an answer is for completions."""
+    call = make_call(messages=_BEGUN, continue_final_message=continues, add_generation_prompt=continues)
+    with pytest.raises(UpstreamRefused) as caught:
+        generations(call)
+    assert "add_generation_prompt" == caught.value.param
