@@ -289,7 +289,7 @@ def test_every_field_that_it_says_it_carries_changes_the_request(make_call: Any)
         "stream_options",
         "user",
     }
-    beside |= {"dimensions", "encoding_format", "input"}
+    beside |= {"add_generation_prompt", "dimensions", "encoding_format", "input"}
     assert CARRIES[True] == values.keys() | beside
 
 
