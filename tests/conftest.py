@@ -112,11 +112,19 @@ class RecordingSink:
     @property
     def texts(self) -> dict[int, str]:
         """The text of each choice, put together again."""
+        if self._request.arrival.operation is Operation.MESSAGES:
+            return {0: "".join(self._blocks())}
         texts: dict[int, str] = {}
         for choice in self._choices():
             content = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
             texts[choice["index"]] = texts.get(choice["index"], "") + (content.get("content") or "")
         return texts
+
+    def _blocks(self) -> list[str]:
+        if not self.streamed:
+            return [block.get("text", "") for block in msgspec.json.decode(self.received)["content"]]
+        events = [line[6:] for line in self.received.split(b"\n") if line.startswith(b"data: {")]
+        return [msgspec.json.decode(event).get("delta", {}).get("text", "") for event in events]
 
     def _choices(self) -> list[dict]:
         if not self.streamed:

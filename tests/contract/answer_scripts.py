@@ -66,12 +66,14 @@ class OpenAIScript:
 class AnthropicScript:
     """Anthropic's messages."""
 
-    _HEAD: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}  # noqa: RUF012  # never changed
+    def __init__(self, model: str = "m", usage: Usage = COUNTS) -> None:
+        self._head = {"id": "msg_1", "type": "message", "role": "assistant", "model": model}
+        self._usage = anthropic_usage(usage)
 
     def opened(self) -> bytes:
-        """See ``Script``."""
-        usage = {**anthropic_usage(COUNTS), "output_tokens": 1}
-        message = {**self._HEAD, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        """See ``Script``: the prompt is counted, and a token that is not there yet."""
+        usage = {**self._usage, "output_tokens": 1}
+        message = {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         block = {"type": "text", "text": ""}
         return _event("message_start", message=message) + _event("content_block_start", index=0, content_block=block)
 
@@ -79,12 +81,10 @@ class AnthropicScript:
         """See ``Script``."""
         return _event("content_block_delta", index=0, delta={"type": "text_delta", "text": text})
 
-    def ended(self) -> bytes:
+    def ended(self, reason: str = "end_turn") -> bytes:
         """See ``Script``."""
-        delta = {"stop_reason": "end_turn", "stop_sequence": None}
-        return _event("content_block_stop", index=0) + _event(
-            "message_delta", delta=delta, usage=anthropic_usage(COUNTS)
-        )
+        delta = {"stop_reason": reason, "stop_sequence": None}
+        return _event("content_block_stop", index=0) + _event("message_delta", delta=delta, usage=self._usage)
 
     def done(self) -> bytes:
         """See ``Script``."""
@@ -93,8 +93,8 @@ class AnthropicScript:
     def whole(self, text: str) -> bytes:
         """See ``Script``."""
         content = [{"type": "text", "text": text}]
-        end = {"stop_reason": "max_tokens", "stop_sequence": None, "usage": anthropic_usage(COUNTS)}
-        return json.dumps({**self._HEAD, "content": content, **end}).encode()
+        end = {"stop_reason": "max_tokens", "stop_sequence": None, "usage": self._usage}
+        return json.dumps({**self._head, "content": content, **end}).encode()
 
 
 SCRIPTS: dict[Operation, Script] = {

@@ -1,9 +1,9 @@
 """What every backend does, whatever stands behind it: one suite over all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from backends._faults import Fault
 from backends._made_up import MadeUp, words_of
+from backends.anthropic import Anthropic
 from backends.embedded import Embedded
 from backends.fake import Fake
 from backends.openai_compatible import OpenAICompatible
@@ -22,6 +23,7 @@ from gateway.ports import Backend
 from gateway.price import Usage
 from gateway.rules.plugins import names
 from gateway.types import Call, Operation
+from tests.contract.answer_scripts import AnthropicScript
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,6 +35,7 @@ TOKENS = 6
 class Subject:
     """A backend under test. Its calls are of ``model``, and made ``silent`` or ``stalling`` by their ``user``.
 
+    ``fields`` are those that all its calls may have.
     ``broken`` is one of the same kind that is started and cannot serve; ``freed`` returns when nothing is in use.
     """
 
@@ -42,6 +45,12 @@ class Subject:
     broken: Backend
     model: str
     freed: Callable[[], Awaitable[None]]
+    fields: Mapping[str, Any] = field(default_factory=lambda: {"seed": 7})
+
+    def serves(self, operation: Operation) -> None:
+        """Skips where it does not: no upstream of that kind has it."""
+        if operation not in self.backend.facts().operations:
+            pytest.skip(f"it does not serve {operation}")
 
 
 def _answer(request: Any) -> bytes | list[bytes]:
@@ -91,6 +100,46 @@ async def _openai_compatible(surroundings: Any, serve: Any, **_: Any) -> AsyncIt
         await broken.close()
 
 
+def _message(fields: Mapping[str, Any]) -> bytes | list[bytes]:
+    """What Anthropic would answer: as many words as may be."""
+    words = words_of("one two three", fields["max_tokens"])
+    script = AnthropicScript(model=fields["model"], usage=Usage(prompt_tokens=3, output_tokens=len(words)))
+    if not fields.get("stream"):
+        return script.whole("".join(words))
+    return [script.opened(), *map(script.text, words), script.ended("max_tokens"), script.done()]
+
+
+async def _respond_as_anthropic(request: Any, conversation: Any) -> None:
+    answer, mood = _message(request.json), request.json.get("metadata", {}).get("user_id")
+    if mood == "silent":
+        await conversation.until_closed()
+    elif isinstance(answer, bytes):
+        await conversation.answer(answer)
+    else:
+        await conversation.stream(*answer[: 3 if mood == "stalling" else None], end=mood != "stalling")
+        if mood == "stalling":
+            await conversation.until_closed()
+
+
+@asynccontextmanager
+async def _anthropic(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subject]:
+    world = surroundings(KEY=KEY)
+    async with serve(_respond_as_anthropic) as gone:
+        pass
+    async with serve(_respond_as_anthropic) as upstream:
+        backend = Anthropic(base_url=upstream.url, api_key_env="KEY", models=("served",), concurrency=4)
+        broken = Anthropic(base_url=gone.url, api_key_env="KEY", models=("served",))
+        await backend.start("under-test", world)
+        await broken.start("under-test", world)
+
+        async def freed() -> None:
+            await upstream.until(lambda it: it.answering == 0)
+
+        yield Subject(backend, backend, backend, broken, "served", freed, {})
+        await backend.close()
+        await broken.close()
+
+
 @asynccontextmanager
 async def _fake(surroundings: Any, **_: Any) -> AsyncIterator[Subject]:
     fakes = [
@@ -126,7 +175,7 @@ async def _embedded(surroundings: Any, default_model: Callable[[], Path], **_: A
     await broken.close()
 
 
-SUBJECTS = {"openai_compatible": _openai_compatible, "fake": _fake, "embedded": _embedded}
+SUBJECTS = {"anthropic": _anthropic, "openai_compatible": _openai_compatible, "fake": _fake, "embedded": _embedded}
 
 
 @pytest_asyncio.fixture(
@@ -150,7 +199,7 @@ def call(subject: Subject, make_call: Any) -> Callable[..., Call]:
     """Makes calls of the subject's model, for a few tokens."""
 
     def make(operation: Operation = Operation.CHAT, **fields: Any) -> Call:
-        return make_call(operation, model=subject.model, **{"max_tokens": TOKENS, "seed": 7, **fields})
+        return make_call(operation, model=subject.model, **{"max_tokens": TOKENS, **subject.fields, **fields})
 
     return make
 
@@ -171,10 +220,13 @@ async def test_its_facts_are_complete(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETION])
-async def test_it_answers(subject: Subject, call: Any, recording_sink: Any, operation: Operation, stream: bool) -> None:
-    """Both endpoints that write, streamed and whole: the asked-for form, text, why it ended, and what it took."""
-    request = call(operation, stream=stream)
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETION, Operation.MESSAGES])
+async def test_it_answers(
+    subject: Subject, make_call: Any, recording_sink: Any, operation: Operation, stream: bool
+) -> None:
+    """All endpoints that write, streamed and whole: the asked-for form, text, why it ended, and what it took."""
+    subject.serves(operation)
+    request = make_call(operation, model=subject.model, max_tokens=TOKENS, stream=stream)
     sink = recording_sink(request)
     finish = await subject.backend.send(request, sink)
     assert stream is sink.streamed
@@ -187,6 +239,7 @@ async def test_it_answers(subject: Subject, call: Any, recording_sink: Any, oper
 
 async def test_it_embeds(subject: Subject, make_call: Any, recording_sink: Any) -> None:
     """A vector for each input, in order, whole; the tokens of the inputs are counted and nothing is written."""
+    subject.serves(Operation.EMBEDDING)
     request = make_call(Operation.EMBEDDING, model=subject.model, input=["one", "two"], encoding_format="float")
     sink = recording_sink(request)
     finish = await subject.backend.send(request, sink)
@@ -200,6 +253,9 @@ async def test_it_embeds(subject: Subject, make_call: Any, recording_sink: Any) 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_it_answers_with_several_choices(subject: Subject, call: Any, recording_sink: Any, stream: bool) -> None:
     """``n`` choices are numbered from 0, and all of them are counted."""
+    capabilities = subject.backend.facts().models[subject.model].capabilities
+    if capabilities is not None and "many" not in capabilities:
+        pytest.skip("it says that it gives one choice alone")
     request = call(stream=stream, n=2)
     sink = recording_sink(request)
     finish = await subject.backend.send(request, sink)

@@ -40,6 +40,7 @@ ALLOWED = {
     "gateway.judgement",
     "gateway.ports",
     "gateway.price",
+    "gateway.request_fields",
     "gateway.errors",
     "msgspec",
     "jsonschema_rs",
