@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
 from gateway.accounts.opening import open_accounts
-from gateway.attempt.afterwards import open_afterwards
+from gateway.attempt.afterwards import Afterwards, open_afterwards
 from gateway.attempt.sink import AnswerBounds
 from gateway.attempt.trial import Bench
 from gateway.client_pages import client_pages
@@ -18,11 +16,13 @@ from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.errors import ConfigurationError
 from gateway.fleet.settling import settle
+from gateway.judging.verdict import VerdictTeller
 from gateway.learning.kept_state import open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
 from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Clock, Learner, Surroundings
+from gateway.process.lifespan import lifespan_of
 from gateway.process.retirement import Retirement
 from gateway.process.worker_line import Assignment
 from gateway.rules.policy_file import PolicyFile, read_policy
@@ -81,14 +81,8 @@ class Gateway:
             settings, self._rows, self._ledger, clock=self._clock, observers=self._verdict_observers
         )
         self._responses = ResponseMemory(self._shared.facts, kept_s=settings.responses_kept_s)
-        bench = Bench(
-            fleet=self._fleet,
-            clock=self._clock,
-            bounds=AnswerBounds(max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes),
-            gate=self._shared.gate,
-            steering=self._shared.steering,
-        )
-        self._afterwards = open_afterwards(bench, connect=open_connections, secret=settings.secret)
+        bench = self._bench(settings)
+        self._afterwards = self._judges(bench, sinks)
         self.pipeline = Pipeline(
             self._rules(world),
             bench=bench,
@@ -207,6 +201,20 @@ class Gateway:
         learning = (*self.world.observers(), *((self._shared.steering,) if self._shared.steering.steers else ()))
         return tuple(one for one in learning if isinstance(one, VerdictObserver))
 
+    def _bench(self, settings: Settings) -> Bench:
+        return Bench(
+            fleet=self._fleet,
+            clock=self._clock,
+            bounds=AnswerBounds(max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes),
+            gate=self._shared.gate,
+            steering=self._shared.steering,
+        )
+
+    def _judges(self, bench: Bench, sinks: list[EntrySink]) -> Afterwards:
+        told = (*sinks, self._accounts and self._accounts.judged, VerdictTeller(self._verdict_observers))
+        secret, note = self._settings.secret, self._metrics.count_skipped
+        return open_afterwards(bench, connect=open_connections, secret=secret, sinks=told, note=note)
+
     def _read_world(self, old: World) -> tuple[PolicyFile, World]:
         policy = read_policy(self._policy_path)
         return policy, build_world(policy, file=str(self._policy_path), old=old)
@@ -248,14 +256,6 @@ class Gateway:
         )
 
     def _front(self) -> ASGIApp:
-        @asynccontextmanager
-        async def lifespan(_: object) -> AsyncIterator[None]:
-            try:
-                await self.start()
-                yield
-            finally:
-                await self.close()
-
         outlook = Outlook(
             world=lambda: self.world,
             door=lambda: self.pipeline.rules.door,
@@ -276,7 +276,7 @@ class Gateway:
             max_body_bytes=self._settings.max_body_bytes,
             body_timeout_s=self._settings.body_timeout_s,
         )
-        return Front(inference, build_site(outlook, lifespan=lifespan), outlook.door)
+        return Front(inference, build_site(outlook, lifespan=lifespan_of(self.start, self.close)), outlook.door)
 
     def _render_metrics(self, accept: str) -> tuple[bytes, str]:
         self._ledger.flush()
@@ -285,8 +285,7 @@ class Gateway:
     def _meet_siblings(self, assignment: Assignment | None) -> SiblingMetrics | None:
         if assignment is None:
             return None
-        run_dir = Path(assignment.run_dir)
-        return SiblingMetrics(self._metrics, self._live(), run_dir=run_dir, worker=assignment.worker)
+        return SiblingMetrics(self._metrics, self._live(), run_dir=Path(assignment.run_dir), worker=assignment.worker)
 
     def _live(self) -> Live:
         return live(

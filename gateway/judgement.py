@@ -59,6 +59,11 @@ def cannot_say(reason: str) -> Judgement:
     return Judgement(success=None, reason=reason)
 
 
+def in_a_word(judgement: Judgement) -> str:
+    """``passed``, ``failed`` or ``unsure``."""
+    return {True: "passed", False: "failed", None: "unsure"}[judgement.success]
+
+
 class HttpInquiry(Struct, frozen=True, kw_only=True, gc=False):
     """A question for a service: ``body`` (JSON) is posted to ``url``, and a redirect is not followed.
 
@@ -121,8 +126,8 @@ class JudgedAnswer(Struct, frozen=True, kw_only=True, gc=False):
 
     ``attempt`` is its place among the request's attempts, from one; zero for a shadow, which is none of them and whose
     ``cost_usd`` is in no request's cost. ``judgement`` is that of all judges together, ``judgements`` are theirs one by
-    one, by the names that the policy file has for them. An answer of a cascade that did not pass was ``escalated``: its
-    client never saw it. ``answer_s`` is how long it took to come. Moments are seconds since the epoch: when the request
+    one, by the names that the policy file has for them. An answer of a cascade that its client
+    never saw was ``escalated_for`` a reason, in a word: the judge that let it fall, or the error. ``answer_s`` is how long it took to come. Moments are seconds since the epoch: when the request
     was received, when judging began and ended.
     """
 
@@ -137,7 +142,7 @@ class JudgedAnswer(Struct, frozen=True, kw_only=True, gc=False):
     attempt: int = 0
     judgements: tuple[tuple[str, Judgement], ...] = ()
     kind: RequestKind | None = None
-    escalated: bool = False
+    escalated_for: str = ""
     usage: Usage | None = None
     cost_usd: Decimal | None = None
     answer_s: float = 0.0

@@ -276,9 +276,9 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
         keeper = Keeper()
         bounds = AnswerBounds(max_event_bytes=1 << 20, max_answer_bytes=max_answer_bytes)
         bench = Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate, steering=steering)
-        afterwards = open_afterwards(bench, connect=open_connections, secret={"JUDGE_KEY": "judge-secret"}.get)
         judged = JudgedKeeper()
-        afterwards.docket.tell(judged)
+        secret = {"JUDGE_KEY": "judge-secret"}.get
+        afterwards = open_afterwards(bench, connect=open_connections, secret=secret, sinks=[judged])
         pipeline = Pipeline(
             Rules(world, Door(world.tenancy.keys, max_header_bytes=65_536, clock=clock)),
             bench=bench,

@@ -1,5 +1,7 @@
 """What is done once a client has its answer: judging it, and sending a copy of the request elsewhere."""
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from gateway.attempt.cascade import Cascade
@@ -9,7 +11,7 @@ from gateway.attempt.trial import Bench
 from gateway.exchange import Exchange
 from gateway.judgement import Occasion
 from gateway.judging.court import Court
-from gateway.judging.docket import Case, Docket
+from gateway.judging.docket import Case, Docket, JudgedSink, Note
 from gateway.judging.draft import draft, served_attempt
 from gateway.judging.inquiries import Connect, Inquiries, Secret
 from gateway.judging.overheard import Overheard
@@ -36,7 +38,7 @@ class Afterwards:
         route, ctx, journal = loop.route, loop.ctx, loop.journal
         heard = self._overhear(route, ctx, loop.exchange)
         loop.exchange = heard or loop.exchange
-        if route.cascade:
+        if route.cascade and can_be_judged(ctx.request.arrival.operation):
             await Cascade(loop, self.docket).run(decision)
         else:
             await loop.run(decision)
@@ -71,7 +73,13 @@ class Afterwards:
         )
 
 
-def open_afterwards(bench: Bench, *, connect: Connect, secret: Secret) -> Afterwards:
-    """With judges who ask others over connections of ``connect``, with keys that ``secret`` knows."""
+def open_afterwards(
+    bench: Bench, *, connect: Connect, secret: Secret, sinks: Iterable[object], note: Note | None = None
+) -> Afterwards:
+    """With judges who ask others over connections of ``connect``, with keys that ``secret`` knows.
+
+    Those of ``sinks`` that take judged answers are told of them, and ``note`` of what is skipped.
+    """
     docket = Docket(Court(Inquiries(connect, secret)), clock=bench.clock)
+    docket.tell(*[sink for sink in sinks if isinstance(sink, JudgedSink)], note=note)
     return Afterwards(docket, Shadows(bench, docket))

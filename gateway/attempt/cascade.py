@@ -109,9 +109,10 @@ class Cascade:
         passes = step.serves_unsure if success is None else success
         times = (began_unix_s, self._clock.unix_s())
         made = draft(self._journal, Occasion.CASCADE, *served)
-        self._docket.record(with_opinion(made, opinion, times, escalated=not passes))
-        if not passes:
-            return _word(opinion)
+        reason = "" if passes else _word(opinion)
+        self._docket.record(with_opinion(made, opinion, times, escalated_for=reason))
+        if reason:
+            return reason
         await self._held.release_all()
         return None
 
@@ -137,8 +138,9 @@ class Cascade:
             return  # nobody was asked: the decision on the ledger says why
         made = draft(self._journal, Occasion.CASCADE, len(attempts), attempts[-1])
         now_unix_s = self._clock.unix_s()
-        opinion = Opinion(cannot_say(type(error).__name__), ())
-        self._docket.record(with_opinion(made, opinion, (now_unix_s, now_unix_s), escalated=True))
+        reason = type(error).__name__
+        unheard = Opinion(cannot_say(f"no answer: {reason}"), ())
+        self._docket.record(with_opinion(made, unheard, (now_unix_s, now_unix_s), escalated_for=reason))
 
     def _is_final(self, error: HeadraceError) -> bool:
         """Whether no other step would mend it: nobody listens, this process stops, or there is no time left."""
@@ -154,4 +156,5 @@ def _part(decision: Decision, step: CascadeStep) -> Decision:
 
 def _word(opinion: Opinion) -> str:
     """Who let the answer fall: a judge that failed it, or one that could not say."""
-    return opinion.speaker if opinion.together.success is False else f"{opinion.speaker} unsure"
+    speaker = opinion.speaker or "judge"
+    return speaker if opinion.together.success is False else f"{speaker} unsure"

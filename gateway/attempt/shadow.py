@@ -2,7 +2,7 @@
 
 A copy costs the client no time and its request no money: what it costs is on the ledger apart, and within a budget of
 its own. Whatever speaks against it (a price that nobody knows, a budget that is used up, people who wait, a busy
-machine or backend) means that it is not sent; ``skipped`` counts the reasons.
+machine or backend) means that it is not sent, and the docket counts it as skipped.
 """
 
 import asyncio
@@ -38,7 +38,6 @@ class Shadows:
     """Sends copies, and ends them at the shutdown. ``load`` is the machine's, for each of its cores."""
 
     def __init__(self, bench: Bench, docket: Docket, *, load: Callable[[], float] = load_per_core) -> None:
-        self.skipped: Counter[str] = Counter()
         self._bench = bench
         self._docket = docket
         self._load = load
@@ -58,7 +57,7 @@ class Shadows:
             return
         against = self._against(world, route.name, shadow)
         if against:
-            self.skipped[against] += 1
+            self._docket.skip(route.name, against)
             return
         copy = _Copy(self._bench, self._docket, world, route.name, shadow, ctx)
         self._running[route.name] += 1
@@ -90,7 +89,7 @@ class Shadows:
     async def _run(self, copy: "_Copy", limits: TimeLimits) -> None:
         against = await copy.run(limits)
         if against:
-            self.skipped[against] += 1
+            self._docket.skip(copy.route, against)
 
     def _ended(self, task: asyncio.Task[None], route: str) -> None:
         self._tasks.discard(task)
@@ -102,6 +101,7 @@ class _Copy:
 
     def __init__(self, bench: Bench, docket: Docket, world: World, route: str, shadow: Shadow, ctx: Context) -> None:
         request = replace(ctx.request, arrival=replace(ctx.request.arrival, id=f"{ctx.request.arrival.id}-shadow"))
+        self.route = route
         self._bench = bench
         self._docket = docket
         self._world = world

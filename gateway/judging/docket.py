@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections import deque
-from typing import Protocol
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ _CLOSE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class JudgedSink(Protocol):
     """Makes something of judged answers: metrics, spans, rows, what is learned. On the event loop: quick, no I/O."""
 
@@ -39,8 +41,16 @@ class Case(Struct, frozen=True, kw_only=True):
     draft: JudgedAnswer
 
 
+Note = Callable[[str, str], None]
+"""Takes a route and a reason."""
+
+
+def _nobody(route: str, reason: str) -> None:
+    """Takes note of nothing."""
+
+
 class Docket:
-    """Cases in the order in which they came. What finds no room is dropped, and ``dropped`` counts it.
+    """Cases in the order in which they came; what finds no room is ``skipped``, by its reason.
 
     ``capacity`` and ``capacity_bytes`` bound what waits.
     """
@@ -49,11 +59,12 @@ class Docket:
         self, court: Court, *, clock: Clock, capacity: int = 256, capacity_bytes: int = 16 * 1024 * 1024
     ) -> None:
         self.court = court
-        self.dropped = 0
+        self.skipped: Counter[str] = Counter()
         self._clock = clock
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
         self._sinks: tuple[JudgedSink, ...] = ()
+        self._note: Note = _nobody
         self._waiting: deque[Case] = deque()
         self._waiting_bytes = 0
         self._workers: set[asyncio.Task[None]] = set()
@@ -65,16 +76,21 @@ class Docket:
         """How many cases wait."""
         return len(self._waiting)
 
-    def tell(self, *sinks: JudgedSink) -> None:
-        """Whom judged answers are told from now on."""
+    def tell(self, *sinks: JudgedSink, note: "Note | None" = None) -> None:
+        """Whom judged answers are told from now on, and who takes note of what is skipped."""
         self._sinks = sinks
+        self._note = note or _nobody
+
+    def skip(self, route: str, reason: str) -> None:
+        """Something of a route is not judged, or no copy of it sent; the reason is a word, of a few."""
+        self.skipped[reason] += 1
+        self._note(route, reason)
 
     def put(self, case: Case) -> None:
         """Takes a case, or drops it; returns at once."""
         full = len(self._waiting) >= self._capacity or self._waiting_bytes + case.length_bytes > self._capacity_bytes
         if self._closed or full:
-            self.dropped += 1
-            self._complain("an answer is not judged: too many wait")
+            self.skip(case.draft.route, "shutting_down" if self._closed else "queue_full")
             return
         self._waiting.append(case)
         self._waiting_bytes += case.length_bytes
@@ -106,8 +122,8 @@ class Docket:
             worker.cancel()
         if left:
             await asyncio.wait(left)
-        self.dropped += len(self._waiting)
-        self._waiting.clear()
+        while self._waiting:
+            self.skip(self._waiting.popleft().draft.route, "shutting_down")
         await self.court.close()
 
     async def _work(self) -> None:
@@ -121,7 +137,7 @@ class Docket:
 
 
 def with_opinion(
-    draft: JudgedAnswer, opinion: Opinion, times_unix_s: tuple[float, float], *, escalated: bool = False
+    draft: JudgedAnswer, opinion: Opinion, times_unix_s: tuple[float, float], *, escalated_for: str = ""
 ) -> JudgedAnswer:
     """The record of an answer with what was said of it, between two moments."""
     return replace(
@@ -130,5 +146,5 @@ def with_opinion(
         judgements=opinion.each,
         started_unix_s=times_unix_s[0],
         ended_unix_s=times_unix_s[1],
-        escalated=escalated,
+        escalated_for=escalated_for,
     )

@@ -27,7 +27,7 @@ class VerdictTeller:
 
 def verdict_of(judged: JudgedAnswer) -> Verdict:
     """The verdict, on one request, whose backend, model and cost are those of the answer itself."""
-    seen = judged.occasion is not Occasion.SHADOW and not judged.escalated
+    seen = judged.occasion is not Occasion.SHADOW and not judged.escalated_for
     place = "shadow" if judged.occasion is Occasion.SHADOW else str(judged.attempt)
     task = (judged.task or judged.request_id) if seen else f"{judged.request_id}/{place}"
     return Verdict(

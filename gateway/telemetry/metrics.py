@@ -6,8 +6,10 @@ import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
 from gateway.price import Usage
+from gateway.telemetry.judged_tallies import JudgedTallies
 from gateway.telemetry.label_names import OTHER, LabelNames
 from gateway.telemetry.live_gauges import Live, LiveCollector
 from gateway.telemetry.tallies import Distribution, Spread, Tally, Total
@@ -61,7 +63,9 @@ class Metrics:
             registry, "headrace_forecast_error", "Output tokens / forecast median.", ("route",), FORECAST_RATIOS
         )
 
-        self._tallies = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
+        self._judged = JudgedTallies(registry)
+        own = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
+        self._tallies = (*own, *self._judged.tallies)
         self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
 
     def rename(self, names: LabelNames) -> None:
@@ -71,6 +75,14 @@ class Metrics:
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Counts the entries."""
         take_each(batch, self._count)
+
+    def take_judged(self, judged: JudgedAnswer) -> None:
+        """Counts a judged answer."""
+        self._judged.count(judged, self._names)
+
+    def count_skipped(self, route: str, reason: str) -> None:
+        """Counts an answer that was not judged, or a copy that was not sent."""
+        self._judged.skip(route, reason, self._names)
 
     def count_drafts(self, backend: str, source: str, drafted: int, accepted: int) -> None:
         """Counts what an engine on this machine drafted for one answer."""

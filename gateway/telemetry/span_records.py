@@ -14,7 +14,7 @@ from msgspec import Struct
 
 Value = str | int | float | bool | tuple[str, ...]
 
-SERVER, CLIENT = 2, 3
+INTERNAL, SERVER, CLIENT = 1, 2, 3
 """Kinds of spans."""
 
 _VARINT_BITS = 7

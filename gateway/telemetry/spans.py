@@ -19,9 +19,11 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
 from gateway.seldom import SeldomFilter
 from gateway.telemetry import span_names as names
+from gateway.telemetry.judged_span import judged_span
 from gateway.telemetry.span_records import (
     CLIENT,
     SERVER,
@@ -100,6 +102,12 @@ class SpanSink:
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Makes the spans of ``batch`` and queues them."""
         take_each([entry for entry in batch if entry.arrival.trace.sampled], self._queue)
+
+    def take_judged(self, judged: JudgedAnswer) -> None:
+        """Makes the span of a judged answer and queues it."""
+        trace = judged.trace
+        if trace is not None and trace.sampled:
+            self._processor.on_end(EncodedSpan(span_record(judged_span(judged, trace), self._limit)))
 
     async def close(self) -> None:
         """Exports what waits, for at most ``CLOSE_S``: a collector that is away must not hold up the shutdown."""

@@ -23,6 +23,9 @@ from gateway.wire.openai_reading import read_openai_answer
 from gateway.wire.responses_reading import read_response_answer
 from gateway.wire.translation import AnswerReader, ReaderOf
 
+_Calls = dict[tuple[int, int], tuple[str, str, list[str]]]
+"""Tool calls by their choice and place: the id, the name, and the arguments piece by piece."""
+
 ReadAnswer = Callable[[bytes, bool], Answer | None]
 
 
@@ -57,7 +60,7 @@ def _gathered(deltas: list[Delta]) -> Answer | None:
     """All that the deltas say, put together."""
     texts: dict[int, list[str]] = {}
     refusals: dict[int, list[str]] = {}
-    calls: dict[tuple[int, int], tuple[str, str, list[str]]] = {}
+    calls: _Calls = {}
     reasons: dict[int, str] = {}
     usage: Usage | None = None
     model = ""
@@ -79,21 +82,24 @@ def _gathered(deltas: list[Delta]) -> Answer | None:
                 model = delta.model
             case _:
                 pass
-    choices = sorted({*texts, *refusals, *reasons, *(choice for choice, _ in calls)})
     made = tuple(
         Choice(
             text="".join(texts.get(at, ())),
             refusal="".join(refusals.get(at, ())),
-            tool_calls=tuple(
-                ToolCall(id=call_id, function=FunctionCall(name=name, arguments="".join(arguments)))
-                for (choice, _), (call_id, name, arguments) in sorted(calls.items())
-                if choice == at
-            ),
+            tool_calls=_calls_of(at, calls),
             finish_reason=reasons.get(at, ""),
         )
-        for at in choices
+        for at in sorted({*texts, *refusals, *reasons, *(choice for choice, _ in calls)})
     )
     return Answer(choices=made, usage=usage, model=model) if made else None
+
+
+def _calls_of(at: int, calls: _Calls) -> tuple[ToolCall, ...]:
+    return tuple(
+        ToolCall(id=call_id, function=FunctionCall(name=name, arguments="".join(arguments)))
+        for (choice, _), (call_id, name, arguments) in sorted(calls.items())
+        if choice == at
+    )
 
 
 _READERS: Mapping[Operation, ReadAnswer] = MappingProxyType(
