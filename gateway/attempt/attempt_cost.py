@@ -20,25 +20,25 @@ class AttemptCost:
         candidate: who was asked, with the price that the decision was made by.
         facts: of its backend.
         book: the prices of other models that may answer there.
-        unix_s: when the attempt began, for prices that go by the time of the day.
+        started_s: when the attempt began, on the monotonic clock.
     """
 
-    __slots__ = ("_book", "_candidate", "_charge", "_charged", "_facts", "_request", "_unix_s")
+    __slots__ = ("_book", "_candidate", "_charge", "_charged", "_facts", "_request", "_started_s")
 
     def __init__(
         self,
         request: ChatRequest,
         candidate: Candidate,
-        *,
         facts: BackendFacts,
+        *,
         book: PriceBook,
-        unix_s: float,
+        started_s: float,
     ) -> None:
         self._request = request
         self._candidate = candidate
         self._facts = facts
         self._book = book
-        self._unix_s = unix_s
+        self._started_s = started_s
         self._charged: tuple[Usage, str] | None = None
         self._charge = Charge(None)
 
@@ -64,11 +64,16 @@ class AttemptCost:
         zero = (CostDoubt.STATED_ZERO,) if stated_usd == 0 and stated_usd is not None else ()
         if price is None:
             return Charge(None, "", zero)
-        charge = price.charge(usage, unix_s=self._unix_s, service_tier=self._tier(price))
+        charge = price.charge(usage, unix_s=self._unix_s(price), service_tier=self._tier(price))
         assumed = (CostDoubt.ASSUMED_PRICE,) if price.source == "assumed" else ()
         if assumed or (zero and charge.usd):
             return Charge(charge.usd, charge.source, charge.doubts + assumed + (zero if charge.usd else ()))
         return charge
+
+    def _unix_s(self, price: Price) -> float | None:
+        """When the attempt began, for a price that goes by the time of the day."""
+        arrival = self._request.arrival
+        return arrival.received_unix_s + self._started_s - arrival.received_s if price.hours else None
 
     def _tier(self, price: Price) -> str:
         """The tier of service that the client asked for, where the price knows any."""

@@ -105,24 +105,21 @@ class Trial:
         self._candidate = candidate
         self._backend = backend
         self._exchange = exchange
-        self._deadline_s = turn.deadline_s
-        self._dropped = turn.dropped
+        self._deadline_s, self._dropped = turn.deadline_s, turn.dropped
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
-        self._flight = Flight(bench.fleet, ctx, candidate, backend.facts())
+        facts = backend.facts()
+        self._flight = Flight(bench.fleet, ctx, candidate, facts)
         self._pace = AttemptPace(
             limits, self._flight, patience, deadline_s=turn.deadline_s, stream=ctx.request.stream, tries_left=turn.left
         )
-        self._cost = AttemptCost(
-            ctx.request, candidate, facts=backend.facts(), book=bench.fleet.prices, unix_s=self._began_unix_s()
-        )
-        receipt = Receipt(ctx, candidate, self._cost, attempt=turn.number, more=turn.headers)
+        self._cost = AttemptCost(ctx.request, candidate, facts, book=bench.fleet.prices, started_s=self._started_s)
         self._sink = ClientSink(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
             exchange=exchange,
             clock=bench.clock,
-            headers=receipt.headers,
+            headers=Receipt(ctx, candidate, self._cost, attempt=turn.number, more=turn.headers).headers,
             pace=self._pace,
             bounds=bench.bounds,
             estimate=partial(_estimated, ctx.forecast.prompt_tokens),
@@ -239,10 +236,6 @@ class Trial:
         written_tokens = int(decoding_s / candidate.seconds_per_token) * request.n
         most_tokens = written_tokens if request.max_tokens is None else request.max_tokens * request.n
         return replace(counted, output_tokens=min(written_tokens, most_tokens))
-
-    def _began_unix_s(self) -> float:
-        arrival = self._ctx.request.arrival
-        return arrival.received_unix_s + self._started_s - arrival.received_s
 
     def _status(self, error: BaseException | None) -> Status:
         cut_short = Status.TRUNCATED if self._sink.committed else None

@@ -1,7 +1,7 @@
 """What the ledger hands finished requests to, off the request path."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from gateway.types import LedgerEntry
 
@@ -20,6 +20,13 @@ class EntrySink(Protocol):
     async def close(self) -> None:
         """Finishes what was taken and gives back everything; idempotent, and bounded in time."""
         ...
+
+
+@runtime_checkable
+class PromptSink(EntrySink, Protocol):
+    """A sink that takes entries in the turn of the event loop in which their requests ended, and makes them last."""
+
+    at_once: ClassVar[bool]
 
 
 def take_each(batch: Sequence[LedgerEntry], take: Callable[[LedgerEntry], object]) -> None:

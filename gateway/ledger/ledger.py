@@ -1,5 +1,6 @@
 """Takes the entry of every request: learning at once, everything else in batches off the request path.
 
+A sink that makes entries last gets them at the end of the same turn of the event loop; the others wait a little longer.
 An entry is never dropped here. When entries come faster than the background task finds time for them, the request that
 fills the ring hands the batch over itself. What a sink then does is its own promise; ``dropped`` counts what a sink
 refused by raising.
@@ -9,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from gateway.ledger.entry_sink import EntrySink
+from gateway.ledger.entry_sink import EntrySink, PromptSink
 from gateway.ledger.redaction import without_words
 from gateway.ports import Observer
 from gateway.seldom import Seldom
@@ -35,10 +36,12 @@ class EntryLedger:
         linger_s: float = 0.05,
     ) -> None:
         self._observers = tuple(observers)
-        self._sinks = tuple(sinks)
+        self._sinks = tuple(sink for sink in sinks if not isinstance(sink, PromptSink))
+        self._prompt_sinks = tuple(sink for sink in sinks if isinstance(sink, PromptSink))
         self._capacity = capacity
         self._linger_s = linger_s
         self._waiting: list[LedgerEntry] = []
+        self._fresh: list[LedgerEntry] = []
         self._filled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -62,12 +65,16 @@ class EntryLedger:
                 self._complain_of("observer", observer, error)
         if not self._waiting:
             self._filled.set()
-        self._waiting.append(without_words(entry))
+        kept = without_words(entry)
+        self._waiting.append(kept)
+        if self._prompt_sinks:
+            self._make_last(kept)
         if len(self._waiting) >= self._capacity or self._closed:
             self.flush()
 
     def flush(self) -> None:
         """Hands everything that waits to the sinks now: before a scrape, and in tests."""
+        self._hand_over_fresh()
         while self._waiting:
             self._hand_over()
 
@@ -87,7 +94,19 @@ class EntryLedger:
             task.cancel()
             await asyncio.wait([task])
         self.flush()
-        await asyncio.gather(*map(self._close_sink, self._sinks))
+        await asyncio.gather(*map(self._close_sink, (*self._sinks, *self._prompt_sinks)))
+
+    def _make_last(self, entry: LedgerEntry) -> None:
+        self._fresh.append(entry)
+        if self._task is None:
+            self._hand_over_fresh()
+        elif len(self._fresh) == 1:
+            self._task.get_loop().call_soon(self._hand_over_fresh)
+
+    def _hand_over_fresh(self) -> None:
+        batch, self._fresh = self._fresh, []
+        if batch:
+            self._give(self._prompt_sinks, batch)
 
     async def _run(self) -> None:
         while True:
@@ -102,7 +121,10 @@ class EntryLedger:
         del self._waiting[:BATCH_ENTRIES]
         if not self._waiting:
             self._filled.clear()
-        for sink in self._sinks:
+        self._give(self._sinks, batch)
+
+    def _give(self, sinks: Sequence[EntrySink], batch: Sequence[LedgerEntry]) -> None:
+        for sink in sinks:
             try:
                 sink.take(batch)
             except ExceptionGroup as lost:

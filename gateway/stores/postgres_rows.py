@@ -73,8 +73,8 @@ class PostgresRows:
             fresh = [spooled.rows for spooled in batch.requests if spooled.ends_at > written_to or segment is None]
             bad_rows = await _insert(transaction, fresh, segment.columns if segment is not None else Columns())
             if segment is not None and fresh:
-                mark: dict[str, Value] = {"name": segment.name, "position": batch.requests[-1].ends_at, "written_unix_s": newest_unix_s}
-                await transaction.rows(SPOOL_WRITTEN, mark)
+                mark: dict[str, Value] = {"name": segment.name, "position": batch.requests[-1].ends_at}
+                await transaction.rows(SPOOL_WRITTEN, {**mark, "written_unix_s": newest_unix_s})
             for name in forget:
                 await transaction.rows(FORGET_SPOOL, {"name": name})
             await self._prune(transaction, self._clock.unix_s(newest_unix_s))

@@ -112,12 +112,6 @@ class Rows(Struct, frozen=True, array_like=True):
 def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
     """The rows of ``entry``. Offsets are seconds since the request arrived; tokens are the sum over all attempts."""
     arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
-    prompt_tokens = cached_tokens = output_tokens = 0
-    for attempt in entry.attempts:
-        if attempt.usage is not None:
-            prompt_tokens += attempt.usage.prompt_tokens
-            cached_tokens += attempt.usage.cached_tokens
-            output_tokens += attempt.usage.output_tokens
     serving = _serving(entry.attempts)
     first_s = serving.first_token_s if serving is not None else None
     return Rows(
@@ -135,7 +129,7 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             outcome.error,
             int(request.stream) if request is not None else None,
             *(_forecast_counts(forecast) if forecast is not None else (None, None, None)),
-            *_counts(prompt_tokens, cached_tokens, output_tokens),
+            *_tokens(entry.attempts),
             first_s - arrival.received_s if first_s is not None else None,
             entry.ended_s - arrival.received_s,
             pico_usd(entry.cost_usd),
@@ -148,12 +142,7 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             step_of(entry.ended_s - arrival.received_s),
             *_pace(serving),
         ),
-        attempts=tuple(
-            [
-                _attempt_row(n, attempt, arrival.received_s, serves=attempt is serving)
-                for n, attempt in enumerate(entry.attempts, 1)
-            ]
-        ),
+        attempts=_attempt_rows(entry.attempts, arrival.received_s, serving),
         facts=facts_of(entry) if with_decision else None,
         chunks=entry.chunks if with_decision else ((), ()),
     )
@@ -164,6 +153,17 @@ def pico_usd(cost_usd: Decimal | None) -> int | None:
     if cost_usd is None or not cost_usd.is_finite():
         return None
     return _count(round(cost_usd * PICO_USD_PER_USD))
+
+
+def _tokens(attempts: Sequence[Attempt]) -> tuple[int, ...]:
+    """Of the prompt, of it cached, and of the output; over all attempts."""
+    prompt_tokens = cached_tokens = output_tokens = 0
+    for attempt in attempts:
+        if attempt.usage is not None:
+            prompt_tokens += attempt.usage.prompt_tokens
+            cached_tokens += attempt.usage.cached_tokens
+            output_tokens += attempt.usage.output_tokens
+    return _counts(prompt_tokens, cached_tokens, output_tokens)
 
 
 def _serving(attempts: Sequence[Attempt]) -> Attempt | None:
@@ -190,6 +190,13 @@ def _pace(serving: Attempt | None) -> tuple[int | None, int | None]:
         step_of(decoding_s / later_tokens) if later_tokens > 0 else None,
         step_of(decoding_s / (serving.bursts - 1)) if serving.bursts > 1 else None,
     )
+
+
+def _attempt_rows(
+    attempts: Sequence[Attempt], received_s: float, serving: Attempt | None
+) -> tuple[tuple[Value, ...], ...]:
+    numbered = enumerate(attempts, 1)
+    return tuple([_attempt_row(n, attempt, received_s, serves=attempt is serving) for n, attempt in numbered])
 
 
 def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -> tuple[Value, ...]:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import ClassVar
 
 from gateway.ledger.entry_sink import take_each
 from gateway.stores.ledger_lost import LedgerLost
@@ -43,6 +44,8 @@ class SqlLedger:
     Rows stay for ``keep_s``; ``now_s`` is the monotonic clock that bounds how soon they go. ``keep_decisions`` tells
     whether they tell what decisions were made from.
     """
+
+    at_once: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ def _headers(
     ctx = make_context(make_request("hi", stream=stream), prompt_tokens=1000, p50=100)
     candidate = make_candidate(**of)
     facts = BackendFacts(models={}, operations=frozenset())
-    cost = AttemptCost(ctx.request, candidate, facts=facts, book=PriceBook(), unix_s=0.0)
+    cost = AttemptCost(ctx.request, candidate, facts, book=PriceBook(), started_s=0.0)
     return dict(Receipt(ctx, candidate, cost, attempt=2).headers(usage))
 
 

@@ -52,13 +52,14 @@ def cost(make_request: Any, make_candidate: Any) -> Callable[..., AttemptCost]:
         **facts: Any,
     ) -> AttemptCost:
         raw = {"service_tier": Raw(f'"{service_tier}"'.encode())} if service_tier else {}
+        request = replace(make_request("hi"), raw=raw)
         known = {name: ModelFacts(price=its) for name, its in (priced or {}).items()}
         return AttemptCost(
-            replace(make_request("hi"), raw=raw),
+            request,
             make_candidate(model="asked", price=price),
-            facts=BackendFacts(models=known, operations=frozenset(), **facts),
+            BackendFacts(models=known, operations=frozenset(), **facts),
             book=OneListBook(),
-            unix_s=unix_s,
+            started_s=request.arrival.received_s + unix_s - request.arrival.received_unix_s,
         )
 
     return make

@@ -180,3 +180,27 @@ async def test_reload_replaces_the_observers(make_entry: MakeEntry) -> None:
     ledger.observe_with([new])
     ledger.record(make_entry(2))
     assert (["req-1"], ["req-2"]) == ([e.arrival.id for e in old.seen], [e.arrival.id for e in new.seen])
+
+
+class PromptKeeper(Keeper):
+    """A sink that makes entries last."""
+
+    at_once = True
+
+
+async def test_who_makes_entries_last_has_them_one_turn_later(make_entry: MakeEntry) -> None:
+    """All of a turn together, long before the others; each once, whoever flushes."""
+    prompt, patient = PromptKeeper(), Keeper()
+    ledger = EntryLedger([], [patient, prompt], linger_s=3600)
+    ledger.start()
+    for number in range(3):
+        ledger.record(make_entry(number))
+    assert [] == prompt.ids
+    await asyncio.sleep(0)
+    assert (["req-0", "req-1", "req-2"], [3], []) == (prompt.ids, prompt.batch_sizes, patient.ids)
+    ledger.record(make_entry(3))
+    ledger.flush()
+    await asyncio.sleep(0)
+    await ledger.close()
+    assert 4 == len(prompt.ids) == len(patient.ids)
+    assert (1, 1) == (prompt.closed, patient.closed)
