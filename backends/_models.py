@@ -29,6 +29,9 @@ CAPABILITIES = frozenset(
 )
 """The capabilities that requests may need, by the words that the wire formats use."""
 
+DECLARED = frozenset({"continue"})
+"""Capabilities that no request needs and that nobody has who does not say so: going on with a broken answer."""
+
 _REFUSE_TYPING_ERRORS: Mapping[str, Any] = {"extra": "forbid"}
 
 
@@ -43,10 +46,11 @@ class ListedModel(ModelFacts):
     def __post_init__(self) -> None:
         if self.context_tokens is not None and self.context_tokens < 1:
             raise ValueError("`context_tokens` must be at least 1")
-        for word in sorted((self.capabilities or frozenset()) - CAPABILITIES):
-            near = difflib.get_close_matches(word, sorted(CAPABILITIES), n=1)
+        known = sorted(CAPABILITIES | DECLARED)
+        for word in sorted((self.capabilities or frozenset()).difference(known)):
+            near = difflib.get_close_matches(word, known, n=1)
             hint = f"did you mean `{near[0]}`? " if near else ""
-            raise ValueError(f"`capabilities`: there is no `{word}`; {hint}there is {', '.join(sorted(CAPABILITIES))}")
+            raise ValueError(f"`capabilities`: there is no `{word}`; {hint}there is {', '.join(known)}")
 
 
 Models = Mapping[str, ListedModel | None] | tuple[str, ...]
@@ -78,6 +82,6 @@ def _with(facts: ModelFacts | None, unsaid: ModelFacts) -> ModelFacts:
     return ModelFacts(
         context_tokens=facts.context_tokens,
         capabilities=unsaid.capabilities if facts.capabilities is None else facts.capabilities,
-        carries=facts.carries,
+        carries=unsaid.carries if facts.carries is None else facts.carries,
         price=unsaid.price if facts.price is None else facts.price,
     )

@@ -1,0 +1,178 @@
+"""Google's Gemini API, in its own format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+from backends._base_url import check_base_url
+from backends._headers import HeaderValue, check_headers, variables
+from backends._keys import KeyNames
+from backends._models import Models, listed
+from backends._upstream import Ask, Transport, Upstream
+from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
+from gateway.ports import Origin, Sink, Surroundings
+from gateway.trace_context import headers_for
+from gateway.types import Call, Finish, Operation
+from gateway.wire.anthropic_count import estimated_count, push_whole
+from gateway.wire.chat_to_gemini import CARRIES, Thinking, gemini_body
+from gateway.wire.gemini_reader import gemini_reader
+from gateway.wire.hub import TRANSLATED, answering, chat_request
+
+_ADDRESS = "https://generativelanguage.googleapis.com/v1beta"
+_KEY_ENV = "GEMINI_API_KEY"
+_TRANSLATES = TRANSLATED | {Operation.CHAT}
+_CAPABILITIES = frozenset({"audio", "file", "json_mode", "json_schema", "many", "penalties", "tools", "vision"})
+# https://ai.google.dev/gemini-api/docs/caching: implicit; how long it lasts is not promised
+_PROMPT_CACHE = PromptCache(min_tokens=2048, ttl_s=300, at_first_token=True)
+
+
+def _key_header(key: str) -> Mapping[str, str]:
+    return {"x-goog-api-key": key}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemini:
+    """Google's Gemini API, in its own format: ``generateContent``.
+
+    Every client's format is translated: instructions, pictures, files, audio, tools, tool choice, structured outputs,
+    efforts of thinking, several answers at once. What the model has thought comes back as reasoning where the client
+    set an effort, and its signature goes back with the next turn. What has no place there (``logprobs``,
+    ``logit_bias``, ``parallel_tool_calls: false``...) is refused by name, unless the route may drop it.
+
+    For Google's OpenAI-compatible address, and for embeddings, use ``openai_compatible`` with ``preset: gemini``.
+
+    Example::
+
+        backends:
+          gemini:
+            use: gemini
+            models:
+              gemini-2.5-flash:
+                context_tokens: 1048576
+                price: {input_usd_per_mtok: 0.30, output_usd_per_mtok: 2.50, cached_input_usd_per_mtok: 0.075}
+
+    Attributes:
+        base_url: Where the API lives, up to and including ``/v1beta``.
+        api_key_env: The environment variable that holds the key, sent as ``x-goog-api-key``; or a list of several.
+        models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
+        thinking: How ``reasoning_effort`` is told to the model: ``budget`` for Gemini 2.5, which takes a number of
+            tokens, ``level`` for 3 and later.
+        headers: Further request headers; ``{env: NAME}`` for a value out of the environment.
+        concurrency: How many requests it serves at once, where that is known, or ``{adaptive: {}}``.
+        connect_timeout_s: For a connection, and for one of ours to be free.
+        keep_alive_s: How long an idle connection is used again.
+        max_connections: At most so many at once.
+        verify: Certificates to trust: ``true`` for the usual ones, a path to a file of CA certificates, ``false`` for
+            none at all.
+        transport: ``own``, ``httpx``, ``http2`` or ``auto``, as for ``openai_compatible``.
+        propagate_trace: Whether to send W3C trace context. Off: trace ids are not for third parties.
+        max_answer_bytes: Of an answer that is not streamed.
+        max_retry_after_s: The longest ``Retry-After`` that is believed.
+        prompt_cache: The rules by which it caches prompts: ``min_tokens``, ``step_tokens``, ``ttl_s``,
+            ``at_first_token``. Google's own unless given.
+    """
+
+    base_url: str = ""
+    api_key_env: KeyNames = ""
+    models: Models = ()
+    thinking: Thinking = "budget"
+    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
+    concurrency: Concurrency = None
+    connect_timeout_s: float = 5.0
+    keep_alive_s: float = 4.0
+    max_connections: int = 1000
+    verify: bool | str = True
+    transport: Transport = "auto"
+    propagate_trace: bool = False
+    max_answer_bytes: int = 32 * 1024 * 1024
+    max_retry_after_s: float = 300.0
+    prompt_cache: PromptCache | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"`{name}` must be more than zero")
+        if isinstance(self.concurrency, int) and self.concurrency < 1:
+            raise ValueError("`concurrency` must be at least 1")
+        check_headers(self.headers, api_key_env=self._key_env)
+        if "x-goog-api-key" in {name.lower() for name in self.headers}:
+            raise ValueError("`headers`: the key has a parameter of its own")
+        check_base_url(self._address)
+        listed(self.models)
+
+    async def start(self, name: str, world: Surroundings) -> None:
+        """See ``Backend.start``.
+
+        Raises:
+            ConfigurationError: an environment variable that is named here is not set.
+        """
+
+        def origin(headers: Mapping[str, str]) -> Origin:
+            return Origin(
+                base_url=self._address,
+                headers=headers,
+                connect_timeout_s=self.connect_timeout_s,
+                keep_alive_s=self.keep_alive_s,
+                max_connections=self.max_connections,
+                verify=self.verify,
+            )
+
+        self._upstream.open(
+            name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
+        )
+
+    async def send(self, call: Call, sink: Sink) -> Finish:
+        """See ``Backend.send``."""
+        if call.request.arrival.operation is Operation.COUNT_TOKENS:
+            return await push_whole(sink, estimated_count(call))
+        body = gemini_body(chat_request(call), self.thinking)
+        verb = "streamGenerateContent?alt=sse" if call.request.stream else "generateContent"
+        ask = Ask(
+            path=f"/models/{quote(call.model, safe='')}:{verb}",
+            body=body,
+            headers=headers_for(call.trace) if self.propagate_trace else {},
+            streamed=call.request.stream,
+        )
+        return await self._upstream.send(ask, answering(call, sink, gemini_reader))
+
+    def facts(self) -> BackendFacts:
+        """See ``Backend.facts``: all that is known is what the policy file says."""
+        return self._facts
+
+    def needs(self, model_dir: Path) -> Needs:  # noqa: ARG002  # the port's signature
+        """What must be there before it is started: its credentials."""
+        return Needs(environment=variables(self.headers, api_key_env=self._key_env))
+
+    async def close(self) -> None:
+        """See ``Backend.close``."""
+        await self._upstream.close()
+
+    @cached_property
+    def _upstream(self) -> Upstream:
+        return Upstream(
+            credential=_key_header, max_answer_bytes=self.max_answer_bytes, max_retry_after_s=self.max_retry_after_s
+        )
+
+    @cached_property
+    def _address(self) -> str:
+        return (self.base_url or _ADDRESS).rstrip("/")
+
+    @cached_property
+    def _key_env(self) -> KeyNames:
+        """Google's usual variable; a server elsewhere gets no key unless it is named."""
+        return self.api_key_env or ("" if self.base_url else _KEY_ENV)
+
+    @cached_property
+    def _facts(self) -> BackendFacts:
+        unsaid = ModelFacts(capabilities=_CAPABILITIES, carries=frozenset(CARRIES))
+        return BackendFacts(
+            models=listed(self.models, unsaid=unsaid),
+            unlisted=unsaid,
+            operations=_TRANSLATES,
+            translates=_TRANSLATES,
+            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
+            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
+            prompt_cache=self.prompt_cache or _PROMPT_CACHE,
+        )
