@@ -41,7 +41,7 @@ class Gemini:
     set an effort, and its signature goes back with the next turn. What has no place there (``logprobs``,
     ``logit_bias``, ``parallel_tool_calls: false``...) is refused by name, unless the route may drop it.
 
-    For Google's OpenAI-compatible address, and for embeddings, use ``openai_compatible`` with ``preset: gemini``.
+    For Google's OpenAI-compatible address, and for embeddings, use ``openai_compatible`` with ``preset: google``.
 
     Example::
 

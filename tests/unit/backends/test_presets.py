@@ -20,6 +20,8 @@ EXPECTED = {
     "baseten",
     "deepinfra",
     "openrouter",
+    "google",
+    "cohere",
     "ollama",
     "llama_server",
 }
