@@ -43,7 +43,7 @@ class Answer(Protocol):
         """A choice goes on."""
         ...
 
-    def finish(self, choice: int, reason: str, beside: Mapping[str, Any]) -> bytes:
+    def finish(self, choice: int, done: Done, beside: Mapping[str, Any]) -> bytes:
         """A choice is over; the last one has the answer's measurements beside it."""
         ...
 
@@ -80,7 +80,7 @@ async def pour(events: Generation, answer: Answer, sink: Sink, choices: range, a
             case Done():
                 account.done(event)
                 beside = _NOTHING if account.unfinished_choices else account.measurements()
-                due = answer.finish(choices[event.choice], event.reason, beside)
+                due = answer.finish(choices[event.choice], event, beside)
         if due:
             await sink.push(due)
 
@@ -145,8 +145,8 @@ class _Streamed:
         due += [writer.call(choice, it.index, Called(it.id, it.name, it.arguments)) for it in calls]
         return b"".join(due)
 
-    def finish(self, choice: int, reason: str, beside: Mapping[str, Any]) -> bytes:
-        return self._writer.finish(choice, reason, beside)
+    def finish(self, choice: int, done: Done, beside: Mapping[str, Any]) -> bytes:
+        return self._writer.finish(choice, done.reason, beside, stop_reason=done.stop_string)
 
     def end(self, account: Account) -> bytes:
         return self._writer.usage(account.usage, account.prediction) + self._writer.done()
@@ -161,6 +161,7 @@ class _Heard:
     calls: list[CallPiece] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     reason: str = ""
+    stop_string: str = ""
 
 
 class _Whole:
@@ -184,8 +185,9 @@ class _Whole:
             heard.calls += text.calls
         return b""
 
-    def finish(self, choice: int, reason: str, beside: Mapping[str, Any]) -> bytes:
-        self._heard[choice].reason = reason
+    def finish(self, choice: int, done: Done, beside: Mapping[str, Any]) -> bytes:
+        self._heard[choice].reason = done.reason
+        self._heard[choice].stop_string = done.stop_string
         self._beside = beside
         return b""
 
@@ -209,6 +211,7 @@ class _Whole:
             "".join(heard.reasoning),
             _joined(heard.calls),
             self._logprobs.told(choice, heard.logprobs),
+            stop_reason=heard.stop_string,
         )
 
 

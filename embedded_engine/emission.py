@@ -56,6 +56,7 @@ class Emission:
             reason="tool_calls" if choice.reason == "stop" and transcript.calls else choice.reason,
             completion_tokens=choice.emitted_tokens,
             reasoning_tokens=transcript.reasoning_tokens,
+            stop_string=transcript.stop_string,
             measured=self._measured(choice),
         )
 

@@ -245,7 +245,7 @@ class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     `reason` is "stop" (the model ended, or a stop string matched), "length" (`max_tokens`, or the context is full) or
     "tool_calls" (it ended, and calls something). `completion_tokens` counts every token drawn for the choice, those of
     a matched stop string included, an end-of-generation token excluded; `reasoning_tokens` of them were thinking.
-    `measured` says how it was answered.
+    `stop_string` is the one that ended it, if one did. `measured` says how it was answered.
     """
 
     id: int
@@ -253,6 +253,7 @@ class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     reason: Literal["stop", "length", "tool_calls"]
     completion_tokens: int
     reasoning_tokens: int = 0
+    stop_string: str = ""
     measured: Measured = Measured()
 
 
@@ -260,9 +261,8 @@ class Failed(Struct, frozen=True, kw_only=True, tag=True):
     """The whole request is over with an error.
 
     `code` is one of "invalid_request", "invalid_messages", "context_length_exceeded", "no_chat_template", "queue_full",
-    "deadline_exceeded",
-    "decode_failed", "numerics" and "internal"; `message` is for people; `param` names the field at fault where there is
-    one.
+    "deadline_exceeded", "decode_failed", "numerics" and "internal"; `message` is for people; `param` names the field at
+    fault where there is one.
     """
 
     id: int

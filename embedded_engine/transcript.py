@@ -152,6 +152,11 @@ class Transcript:
         for part in [text] if self._calls is None else self._calls.feed(text):
             self._show(part, said)
 
+    @property
+    def stop_string(self) -> str:
+        """The stop string that ended it; empty where none did."""
+        return self._stops.matched or ""
+
     def _show(self, part: str | CallPiece, said: Said) -> None:
         if self.ended == "stop":
             return

@@ -48,14 +48,16 @@ _DOCUMENT_CONTENT = msgspec.json.Decoder(Content)
 class Turns:
     """Hub turns in the making.
 
-    ``needs`` are capabilities that the content calls for, ``lost`` the paths of what has no place in a chat, and
-    ``thoughts`` the thinking blocks of a turn of ``messages``, by its place there.
+    ``begun`` is where the answer stands that the last turn begins, empty where it begins none. ``needs`` are
+    capabilities that the content calls for, ``lost`` the paths of what has no place in a chat, and ``thoughts`` the
+    thinking blocks of a turn of ``messages``, by its place there.
     """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.needs: set[str] = set()
         self.lost: list[str] = []
+        self.begun = ""
         self.thoughts: dict[int, list[Block]] = {}
 
     def system(self, content: Content, where: str) -> None:

@@ -159,9 +159,7 @@ def _turns(asked: Counted, max_messages: int) -> Turns:
             case _:
                 raise InvalidRequest(f"{where}.role must be user, assistant or system", param=f"{where}.role")
     if asked.messages[-1].role == "assistant":
-        turns.lost.append(
-            f"messages[{len(asked.messages) - 1}]"
-        )  # the beginning of the answer: no chat goes on with it
+        turns.begun = f"messages[{len(asked.messages) - 1}]"
     return turns
 
 

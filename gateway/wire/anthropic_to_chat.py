@@ -31,6 +31,7 @@ MAPPED = frozenset({"messages", "output_config", "stop_sequences", "system", "th
 KEPT = frozenset({"cache_control", "metadata", "service_tier"})
 """Fields that no answer depends on: they are about the provider's cache, its books and its queue."""
 
+_CONTINUE = ("continue_final_message", "add_generation_prompt")
 _EFFORTS = {"max": "xhigh"}
 """Anthropic's words for effort that OpenAI has another word for."""
 _LOW_BUDGET_TOKENS = 4096
@@ -49,6 +50,10 @@ def translated(raw: Mapping[str, Raw], turns: Turns) -> Translation:
     fields["messages"] = [_turn(message, turns.thoughts.get(at)) for at, message in enumerate(turns.messages)]
     if given.get("stop_sequences"):
         fields["stop"] = given["stop_sequences"]
+    origins = ORIGINS
+    if turns.begun:  # as vLLM has it: OpenAI's own chat has no way to go on with a turn
+        fields |= {"continue_final_message": True, "add_generation_prompt": False}
+        origins = MappingProxyType({**ORIGINS, **dict.fromkeys(_CONTINUE, turns.begun)})
     _tools(given, fields, lost)
     _thinking(given, fields, lost)
     hints = _output(given, fields, lost)
@@ -57,7 +62,7 @@ def translated(raw: Mapping[str, Raw], turns: Turns) -> Translation:
     return Translation(
         fields={name: Raw(_ENCODE(value)) for name, value in fields.items()},
         lost=tuple(dict.fromkeys(lost)),
-        origins=ORIGINS,
+        origins=origins,
         hints=hints,
     )
 

@@ -78,7 +78,7 @@ class ChatStreamWriter:
             case ToolCallArguments(index=index, text=text, choice=choice):
                 event = events.call(choice, index, Called("", "", text))
             case ChoiceFinish(reason=reason, choice=choice):
-                event = events.finish(choice, reason)
+                event = events.finish(choice, reason, stop_reason=delta.stop_sequence or "")
         return event
 
 
@@ -126,6 +126,7 @@ class ChatWholeWriter:
                 heard.calls[index][2].append(text)
             case ChoiceFinish(reason=reason):
                 heard.reason = reason
+                heard.stop_sequence = delta.stop_sequence or ""
 
 
 class _Thoughts:
@@ -155,6 +156,7 @@ class _Heard:
     calls: dict[int, tuple[str, str, list[str]]] = field(default_factory=dict)
     logprobs: Any = None
     reason: str = "stop"
+    stop_sequence: str = ""
 
     def answered(self) -> Answered:
         calls = [Called(call_id, name, "".join(pieces)) for _, (call_id, name, pieces) in sorted(self.calls.items())]
@@ -166,6 +168,7 @@ class _Heard:
             self.logprobs,
             "".join(self.refusal),
             self.blocks,
+            self.stop_sequence,
         )
 
 

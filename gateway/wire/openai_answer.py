@@ -29,6 +29,7 @@ class Answered(NamedTuple):
     """A choice of a whole answer. ``logprobs`` is what the format has under that name, or ``None``.
 
     ``thinking_blocks`` are the thoughts one by one, in Anthropic's form, where their maker wants to see them again.
+    ``stop_reason`` is the client's string that ended it, under the name that vLLM gave it.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Answered(NamedTuple):
     logprobs: Any = None
     refusal: str = ""
     thinking_blocks: Sequence[Any] = ()
+    stop_reason: str = ""
 
 
 class StreamWriter:
@@ -88,9 +90,12 @@ class StreamWriter:
             entry = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, **function}}
         return self._choice(choice, b'"delta":{"tool_calls":[%b]}' % _ENCODE(entry), b"null")
 
-    def finish(self, choice: int, reason: str, beside: Mapping[str, Any] = _NOTHING) -> bytes:
+    def finish(self, choice: int, reason: str, beside: Mapping[str, Any] = _NOTHING, *, stop_reason: str = "") -> bytes:
         """The event that ends a choice (``stop``, ``length``...), with further fields ``beside`` its choices."""
-        event = self._choice(choice, b'"delta":{}' if self._chat else b'"text":""', _ENCODE(reason))
+        told = _ENCODE(reason)
+        if stop_reason:
+            told += b',"stop_reason":' + _ENCODE(stop_reason)
+        event = self._choice(choice, b'"delta":{}' if self._chat else b'"text":""', told)
         return b"%b,%b\n\n" % (event.rstrip()[:-1], _ENCODE(beside)[1:]) if beside else event
 
     def usage(self, usage: Usage, prediction: PredictionTokens = _NO_PREDICTION) -> bytes:
@@ -133,7 +138,12 @@ def whole_answer(
 
 
 def _text(index: int, choice: Answered) -> dict[str, Any]:
-    return {"index": index, "text": choice.text, "logprobs": choice.logprobs, "finish_reason": choice.reason}
+    return {"index": index, "text": choice.text, "logprobs": choice.logprobs, **_end(choice)}
+
+
+def _end(choice: Answered) -> dict[str, str]:
+    end = {"finish_reason": choice.reason}
+    return {**end, "stop_reason": choice.stop_reason} if choice.stop_reason else end
 
 
 def _message(index: int, choice: Answered) -> dict[str, Any]:
@@ -150,4 +160,4 @@ def _message(index: int, choice: Answered) -> dict[str, Any]:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in choice.calls
         ]
-    return {"index": index, "message": message, "logprobs": choice.logprobs, "finish_reason": choice.reason}
+    return {"index": index, "message": message, "logprobs": choice.logprobs, **_end(choice)}
