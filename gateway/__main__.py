@@ -17,6 +17,7 @@ _COMMANDS = {
     "check": "check a policy file",
     "explain": "show what a policy would do with a request, and why",
     "forecast": "measure how well answer lengths are forecast",
+    "report": "show what requests and tasks cost, took and came to",
     "export": "write the ledger's requests as a trace for replay",
     "replay": "play a trace through a policy on simulated engines",
     "plugins": "list the plugins, or describe one",

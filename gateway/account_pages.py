@@ -1,4 +1,7 @@
-"""The pages on which clients account for their tasks: ``POST /v1/tasks/{id}/outcome`` and ``GET /v1/tasks/{id}``."""
+"""The pages on which clients account for their tasks.
+
+``POST /v1/tasks/{id}/outcome``, ``GET /v1/tasks/{id}`` and ``GET /v1/report``.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,8 +12,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway.accounts.opening import Accounts
 from gateway.accounts.outcome import MOST_BODY_BYTES, read_key, read_outcome
-from gateway.accounts.task_book import TaskBook
+from gateway.accounts.report_query import read_report_query
+from gateway.accounts.report_text import as_csv, as_json
 from gateway.content_coding import decoder
 from gateway.door import Door
 from gateway.errors import ClientGone, NotFound, RequestTimeout
@@ -24,11 +29,13 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 class AccountPages:
     """Each page knows its caller by the key, as inference does: a tenant meets its own tasks alone.
 
-    ``book`` is ``None`` where the gateway keeps no ledger.
+    ``accounts`` are ``None`` where the gateway keeps no ledger.
     """
 
-    def __init__(self, book: TaskBook | None, *, door: Callable[[], Door], clock: Clock, body_timeout_s: float) -> None:
-        self._book = book
+    def __init__(
+        self, accounts: Accounts | None, *, door: Callable[[], Door], clock: Clock, body_timeout_s: float
+    ) -> None:
+        self._kept = accounts
         self._door = door
         self._clock = clock
         self._body_timeout_s = body_timeout_s
@@ -38,10 +45,11 @@ class AccountPages:
         return [
             Route("/v1/tasks/{id}/outcome", self._outcome, methods=["POST"]),
             Route("/v1/tasks/{id}", self._task),
+            Route("/v1/report", self._report),
         ]
 
     async def _outcome(self, request: Request) -> Response:
-        book, identity, task = self._kept_book(), self._identity(request), _task_id(request)
+        book, identity, task = self._accounts.book, self._identity(request), _task_id(request)
         key = read_key(request.headers.getlist("idempotency-key"))
         outcome = read_outcome(await self._body(request), now_unix_s=self._clock.unix_s())
         kept = await book.report(identity.tenant, task, outcome, key)
@@ -49,13 +57,23 @@ class AccountPages:
         return _json(answer | msgspec.structs.asdict(kept.stands))
 
     async def _task(self, request: Request) -> Response:
-        book, identity = self._kept_book(), self._identity(request)
-        return _json(await book.account(identity.tenant, _task_id(request)))
+        identity = self._identity(request)
+        return _json(await self._accounts.book.account(identity.tenant, _task_id(request)))
 
-    def _kept_book(self) -> TaskBook:
-        if self._book is None:
-            raise NotFound("this gateway keeps no ledger, and so no tasks")
-        return self._book
+    async def _report(self, request: Request) -> Response:
+        """A tenant sees its own figures alone; where nobody has a key, everybody sees all."""
+        tenant = self._identity(request).tenant if self._door().locked else None
+        by, selection, form = read_report_query(request.query_params.multi_items(), tenant=tenant)
+        report = await self._accounts.desk.report(selection, by)
+        if form == "csv":
+            return Response(as_csv(report), media_type="text/csv")
+        return Response(as_json(report), media_type="application/json")
+
+    @property
+    def _accounts(self) -> Accounts:
+        if self._kept is None:
+            raise NotFound("this gateway keeps no ledger, and so no accounts")
+        return self._kept
 
     def _identity(self, request: Request) -> Identity:
         return self._door().identity(request.scope["headers"])

@@ -262,7 +262,7 @@ class Gateway:
             readiness=self.readiness,
             metrics=self._render_metrics,
             pages=client_pages(
-                self._accounts.book if self._accounts is not None else None,
+                self._accounts,
                 self._responses,
                 door=lambda: self.pipeline.rules.door,
                 clock=self._clock,

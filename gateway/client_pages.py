@@ -5,7 +5,7 @@ from collections.abc import Callable
 from starlette.routing import Route
 
 from gateway.account_pages import AccountPages
-from gateway.accounts.task_book import TaskBook
+from gateway.accounts.opening import Accounts
 from gateway.door import Door
 from gateway.ports import Clock
 from gateway.response_pages import ResponsePages
@@ -13,15 +13,15 @@ from gateway.stores.responses import ResponseMemory
 
 
 def client_pages(
-    book: TaskBook | None,
+    accounts: Accounts | None,
     memory: ResponseMemory,
     *,
     door: Callable[[], Door],
     clock: Clock,
     body_timeout_s: float,
 ) -> list[Route]:
-    """The accounts of tasks, and answers asked for again; ``book`` is ``None`` where the gateway keeps no ledger."""
+    """The accounts of tasks, and answers asked for again; ``accounts`` are ``None`` where no ledger is kept."""
     return [
-        *AccountPages(book, door=door, clock=clock, body_timeout_s=body_timeout_s).routes(),
+        *AccountPages(accounts, door=door, clock=clock, body_timeout_s=body_timeout_s).routes(),
         *ResponsePages(memory, door=door).routes(),
     ]

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
+from gateway.accounts.report_desk import ReportDesk
 from gateway.accounts.task_book import TaskBook
 from gateway.accounts.verdicts import Verdicts
-from gateway.learning.kept_state import LEDGER_FILE, SECONDS_PER_DAY
+from gateway.learning.kept_state import SECONDS_PER_DAY
 from gateway.ledger.ledger import EntryLedger
 from gateway.ports import Clock
 from gateway.settings import Settings
 from gateway.stores.judged_rows import JudgedRows
+from gateway.stores.ledger_place import ledger_place
 from gateway.stores.sql import SqlLedger
 from gateway.stores.tables import LedgerTables, open_tables
 from gateway.task import VerdictObserver
@@ -18,10 +20,11 @@ WRITTEN_WITHIN_S = 2.0
 
 
 class Accounts:
-    """The tables, and what is made of them: the book of tasks, and the rows of judged answers."""
+    """The tables, and what is made of them: the book of tasks, reports, and the rows of judged answers."""
 
-    def __init__(self, tables: LedgerTables, book: TaskBook, judged: JudgedRows) -> None:
+    def __init__(self, tables: LedgerTables, book: TaskBook, desk: ReportDesk, judged: JudgedRows) -> None:
         self.book = book
+        self.desk = desk
         self.judged = judged
         self._tables = tables
 
@@ -47,8 +50,10 @@ def open_accounts(
         ledger.flush()
         return await rows.flush(WRITTEN_WITHIN_S)
 
-    tables = open_tables(settings.state_dir / LEDGER_FILE)
+    where = ledger_place(settings)
+    tables = open_tables(where)
     keep_s = settings.ledger_days * SECONDS_PER_DAY
     verdicts = Verdicts(tables, observers)
     book = TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s)
-    return Accounts(tables, book, JudgedRows(tables, clock=clock, keep_s=keep_s))
+    desk = ReportDesk(lambda: open_tables(where), clock=clock)
+    return Accounts(tables, book, desk, JudgedRows(tables, clock=clock, keep_s=keep_s))

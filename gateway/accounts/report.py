@@ -20,6 +20,8 @@ from gateway.accounts.task_account import moment
 from gateway.stores.tables import LedgerTables
 
 MOST_LINES = 10_000
+MOST_TASKS = 500_000
+"""What a gateway that serves keeps in memory for a report."""
 _REQUEST_FIELDS = 13
 _ATTEMPT_FIELDS = 11
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -40,38 +42,30 @@ class Report(Struct, frozen=True, kw_only=True):
     total: Line
 
 
-class TooManyLines(Exception):
-    """The report would be longer than anybody reads."""
+class TooMuch(Exception):
+    """The report would be longer than anybody reads, or about more tasks than there is memory for."""
 
 
 async def make_report(
-    tables: LedgerTables, selection: Selection, by: Sequence[str] = (), *, now_unix_s: float
+    tables: LedgerTables,
+    selection: Selection,
+    by: Sequence[str] = (),
+    *,
+    now_unix_s: float,
+    page_rows: int = PAGE_ROWS,
+    most_tasks: int | None = None,
 ) -> Report:
     """Reads the ledger in pages: memory grows with the number of tasks, not of requests.
 
     Raises:
         ConfigurationError: there is no ledger, or none of this version.
         LedgerLost: it cannot be read.
-        TooManyLines: more than ``MOST_LINES``.
+        TooMuch: more than ``MOST_LINES``, or than ``most_tasks``.
     """
-    outcomes = await _outcomes(tables, selection)
-    alone = await _judged_alone(tables, selection) if outcomes else {}
-    groups: dict[Key, Group] = defaultdict(Group)
-    spending = Spending()
-
-    async for page in _pages(tables, queries.requests_query(by), selection, keys=2):
-        for key, rows in _by_key(page, _REQUEST_FIELDS, len(by)).items():
-            groups[key].add_requests(rows, spending, alone)
-        if len(groups) > MOST_LINES:
-            raise TooManyLines(f"there are more than {MOST_LINES} lines: break it down by less")
-    async for page in _pages(tables, queries.attempts_query(by), selection, keys=3):
-        for key, rows in _by_key(page, _ATTEMPT_FIELDS, len(by)).items():
-            groups[key].add_attempts(rows, spending, alone)
-
+    groups, tasks = await _read(tables, selection, by, page_rows=page_rows, most_tasks=most_tasks)
     total = Group()
     for group in groups.values():
         total.include(group)
-    tasks = Tasks(spending, outcomes)
     lines = [line(_named(by, key), group, tasks) for key, group in groups.items()] if by else []
     lines.sort(key=lambda one: (one.by.get("day", ""), -one.priced_cost_usd, -one.requests, tuple(one.by.values())))
     return Report(
@@ -84,17 +78,38 @@ async def make_report(
     )
 
 
+async def _read(
+    tables: LedgerTables, selection: Selection, by: Sequence[str], *, page_rows: int, most_tasks: int | None
+) -> tuple[dict[Key, Group], Tasks]:
+    outcomes = await _outcomes(tables, selection)
+    alone = await _judged_alone(tables, selection) if outcomes else {}
+    groups: dict[Key, Group] = defaultdict(Group)
+    spending = Spending()
+
+    async for page in _pages(tables, queries.requests_query(by), selection, page_rows, keys=2):
+        for key, rows in _by_key(page, _REQUEST_FIELDS, len(by)).items():
+            groups[key].add_requests(rows, spending, alone)
+        if len(groups) > MOST_LINES:
+            raise TooMuch(f"there are more than {MOST_LINES} lines: break it down by less")
+        if most_tasks is not None and len(spending.pico_usd) > most_tasks:
+            raise TooMuch(f"there are more than {most_tasks} tasks: choose a shorter time")
+    async for page in _pages(tables, queries.attempts_query(by), selection, page_rows, keys=3):
+        for key, rows in _by_key(page, _ATTEMPT_FIELDS, len(by)).items():
+            groups[key].add_attempts(rows, spending, alone)
+    return groups, Tasks(spending, outcomes)
+
+
 async def _pages(
-    tables: LedgerTables, query: str, selection: Selection, *, keys: int
+    tables: LedgerTables, query: str, selection: Selection, page_rows: int, *, keys: int
 ) -> AsyncIterator[list[tuple[Any, ...]]]:
     """Pages of rows; the first ``keys`` columns say where the next one begins."""
     names = ("after_unix_s", "after_seq", "after_n")[:keys]
     after: Sequence[Any] = selection.before_first[:keys]
     while True:
-        page = await tables.rows(query, **selection.values(), most=PAGE_ROWS, **dict(zip(names, after, strict=True)))
+        page = await tables.rows(query, **selection.values(), most=page_rows, **dict(zip(names, after, strict=True)))
         if page:
             yield page
-        if len(page) < PAGE_ROWS:
+        if len(page) < page_rows:
             return
         after = page[-1][:keys]
 

@@ -242,3 +242,37 @@ async def test_without_a_ledger_there_are_no_tasks(make_site: Any) -> None:
     async with _gate(make_site, ledger="off") as client:
         answer = await client.get("/v1/tasks/t")
         assert (404, True) == (answer.status_code, "keeps no ledger" in answer.json()["error"]["message"])
+
+
+async def test_a_report_is_of_the_tenant_alone(client: httpx.AsyncClient) -> None:
+    """Whoever asks sees its own requests and nobody else's, as JSON or as CSV."""
+    await _ask(client, "t")
+    await _ask(client, "u", **{"authorization": f"Bearer {KEYS['beta']}"})
+    await _account(client, "t")
+    report = (await client.get("/v1/report?by=tenant,route")).json()
+    assert ([{"tenant": "acme", "route": "r"}], 1) == (
+        [line["by"] for line in report["lines"]],
+        report["total"]["requests"],
+    )
+    answer = await client.get("/v1/report?by=route&format=csv")
+    assert ("text/csv; charset=utf-8", "route,requests") == (answer.headers["content-type"], answer.text[:14])
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("by=colour", "by"),
+        ("tenant=beta", "tenant"),
+        ("since=yesterday", "since"),
+        ("until=2026-99-99", "until"),
+        ("format=xls", "format"),
+        ("route=a&route=b", "route"),
+        ("model=" + "m" * 300, "model"),
+    ],
+)
+async def test_a_report_that_nobody_can_make_is_refused_by_the_parameters_name(
+    client: httpx.AsyncClient, query: str, param: str
+) -> None:
+    """Another tenant's is none that can be asked for."""
+    answer = await client.get(f"/v1/report?{query}")
+    assert (400, param) == (answer.status_code, answer.json()["error"]["param"])

@@ -1,0 +1,94 @@
+"""``headrace report``: what requests and tasks cost, took and came to; or where a provider's bill differs."""
+
+import argparse
+import asyncio
+import gc
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway.accounts import report_text
+from gateway.accounts.report import Report, TooMuch, make_report, read_moment
+from gateway.accounts.report_chart import draw
+from gateway.accounts.selection import DIMENSIONS, Selection
+from gateway.clock import SystemClock
+from gateway.errors import ConfigurationError
+from gateway.settings import read_settings
+from gateway.stores.ledger_lost import LedgerLost
+from gateway.stores.ledger_place import ledger_place, name_of, read_place
+from gateway.stores.ledger_place import LEDGER_FILE
+from gateway.stores.tables import open_tables
+
+_FORMATS = ("table", "csv", "json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own options."""
+    parser.add_argument("--ledger", type=read_place, help="a file or a server; by default that of the settings")
+    parser.add_argument(
+        "--by", type=_dimensions, default=(), metavar="NAMES", help=f"break down by some of {','.join(DIMENSIONS)}"
+    )
+    parser.add_argument("--since", type=_moment, help="from this day or moment on, as 2026-11-30 or 2026-11-30T08:00")
+    parser.add_argument("--until", type=_moment, help="before this day or moment")
+    for name in ("tenant", "route", "backend", "model"):
+        parser.add_argument(f"--{name}", help=f"of this {name} alone")
+    parser.add_argument("--format", choices=_FORMATS, default="table")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="draw it, too: a PNG, SVG or PDF")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the report."""
+    gc.disable()  # what a report makes lives until its end: looking for garbage takes a third of the time
+    report = asyncio.run(
+        _report(arguments.ledger or ledger_place(read_settings()), selection_of(arguments), arguments.by)
+    )
+    if arguments.chart is not None:
+        draw(report, arguments.chart)
+    sys.stdout.write(_as(report, arguments.format))
+    return 0
+
+
+def selection_of(arguments: argparse.Namespace) -> Selection:
+    """The requests that the options choose."""
+    return Selection(
+        since_unix_s=arguments.since,
+        until_unix_s=arguments.until,
+        tenant=arguments.tenant,
+        route=arguments.route,
+        backend=arguments.backend,
+        model=arguments.model,
+    )
+
+
+async def _report(ledger: Path | str, selection: Selection, by: Sequence[str]) -> Report:
+    tables = open_tables(ledger)
+    try:
+        return await make_report(tables, selection, by, now_unix_s=SystemClock().unix_s())
+    except LedgerLost as error:
+        raise ConfigurationError(f"the ledger cannot be read: {error}", file=name_of(ledger)) from error
+    except TooMuch as error:
+        raise ConfigurationError(str(error)) from None
+    finally:
+        await tables.close()
+
+
+def _as(report: Report, form: str) -> str:
+    if form == "json":
+        return report_text.as_json(report).decode() + "\n"
+    return report_text.as_csv(report) if form == "csv" else report_text.as_table(report)
+
+
+def _dimensions(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in DIMENSIONS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(DIMENSIONS)}")
+    return names
+
+
+def _moment(text: str) -> float:
+    """Seconds since the epoch; without a zone, it is UTC."""
+    try:
+        return read_moment(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a day or a moment, and is {text!r}") from None
