@@ -16,7 +16,6 @@ from gateway.errors import ConfigurationError
 from gateway.settings import read_settings
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.ledger_place import ledger_place, name_of, read_place
-from gateway.stores.ledger_place import LEDGER_FILE
 from gateway.stores.tables import open_tables
 
 _FORMATS = ("table", "csv", "json")
