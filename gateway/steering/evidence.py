@@ -14,7 +14,7 @@ on that route, then both together::
     prior(cell)             = logistic(logit p(route, kind) + logit p(route, backend) - logit p(route))
     p(cell)                 ~ Beta(S + b x prior, F + b x (1 - prior))
 
-with ``S`` successes, ``F`` failures and ``n`` both, ``a`` = 2 and ``b`` = 4 tasks' worth of belief.
+with ``S`` successes, ``F`` failures and ``n`` both, ``a`` = 1 and ``b`` = 2 tasks' worth of belief.
 """
 
 import math
@@ -26,8 +26,8 @@ from gateway.steering.tallies import Tallies
 from gateway.success import Success
 from gateway.task import JudgedRequest
 
-_MARGIN_BELIEF = 2.0
-_CELL_BELIEF = 4.0
+_MARGIN_BELIEF = 1.0
+_CELL_BELIEF = 2.0
 _SURELY = 1e-4
 _FRESH_FOR = 1e-3
 """A table of chances is made anew after this part of a half-life, in which next to nothing is forgotten."""

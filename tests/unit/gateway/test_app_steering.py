@@ -1,5 +1,6 @@
 """A gateway that steers by what clients say of their tasks: from their words to where requests go, over a restart."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -62,7 +63,7 @@ async def test_it_finds_out_who_is_worth_their_price(
     assert 1 == pytest.approx(told["requests_per_task"], abs=0.05)
     assert told["explored"]["requests"] > 0
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(site.folder))
-    assert 0 == main(["explain", str(site.file), "--success", "--json"])
+    assert 0 == await asyncio.to_thread(main, ["explain", str(site.file), "--success", "--json"])
     assert told["canary"]["canary"] == json.loads(capsys.readouterr().out)["chat"]["canary"]["canary"]
     async with _served(site) as (_, client):
         again = (await client.get("/v1/success")).json()["routes"]["chat"]
@@ -84,7 +85,7 @@ async def test_a_decision_that_explored_is_explained_as_it_was(
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(site.folder))
     drew = 0
     for request in ids:
-        assert 0 == main(["explain", str(site.file), "--entry", request])
+        assert 0 == await asyncio.to_thread(main, ["explain", str(site.file), "--entry", request])
         out = capsys.readouterr().out
         assert "ledger     the same bills and the same choice" in out
         assert "tasks, " in out
