@@ -49,7 +49,12 @@ class Settings(BaseModel):
     """How long rows stay in the ledger."""
     ledger_decisions: bool = True
     """Whether rows keep what decisions were made from and which prompts began alike, for ``explain`` and ``export``."""
+    ledger_url: SecretStr | None = None
+    """``postgresql://user:password@host/database``, where rows are to be there and not in a file of this machine."""
+    ledger_spool_bytes: Annotated[int, Field(ge=0)] = 256 * MiB
+    """What may wait on this machine's disk for a database that is away."""
     ledger_rows_waiting: Annotated[int, Field(ge=1)] = 50_000
+    """How many requests may wait in memory while not even that can be written."""
 
     redis_url: SecretStr | None = None
     """Where the replicas of this gateway meet; without it each stands alone. See ``stores/redis_address.py``."""

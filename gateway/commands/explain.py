@@ -7,6 +7,7 @@ was served, as the ledger has kept them: the decision is made anew, and compared
 """
 
 import argparse
+import asyncio
 import sys
 import traceback
 from dataclasses import dataclass
@@ -26,15 +27,16 @@ from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.lane import DRAINING
 from gateway.forecast import Forecast, Seconds
-from gateway.learning.kept_state import LEDGER_FILE
 from gateway.limits.refusal import words
 from gateway.rules.route import Route, Spill
 from gateway.rules.tenancy import OPEN_HOUSE
 from gateway.rules.world import World
 from gateway.settings import read_settings
 from gateway.steering.steering import Steering
+from gateway.stores.ledger_place import ledger_place, name_of, read_place
 from gateway.stores.ledger_reader import KeptDecision, kept_decision
 from gateway.stores.memory import MemoryShared
+from gateway.stores.tables import open_tables
 from gateway.trace_context import new_trace
 from gateway.types import Arrival, Bill, Decision, Operation
 from gateway.wire.format import BodyLimits
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("request", nargs="?", help="file with the JSON body of a request, or - for standard input")
     asked.add_argument("--entry", metavar="ID", help="a request that was served, by the id in its answer's headers")
     asked.add_argument("--success", action="store_true", help="what was learned of success, and how canaries stand")
-    parser.add_argument("--ledger", type=Path, help="the ledger's file; by default that of the state directory")
+    parser.add_argument("--ledger", type=read_place, help="the ledger's file; by default that of the state directory")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -75,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _tell_success(world, in_json=arguments.json)
     try:
         if arguments.entry is not None:
-            ledger = arguments.ledger or read_settings().state_dir / LEDGER_FILE
-            explanation = explain_kept(world, kept_decision(ledger, arguments.entry), file=str(arguments.policy))
+            ledger = arguments.ledger or ledger_place(read_settings())
+            explanation = explain_kept(world, _kept(ledger, arguments.entry), file=str(arguments.policy))
         else:
             explanation = explain(world, _read_body(arguments.request))
     except ConfigurationError:
@@ -91,6 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_as_text(explanation)))
     return 1 if explanation.refused or (explanation.kept is not None and not explanation.reproduced) else 0
+
+
+def _kept(ledger: Path | str, request_id: str) -> KeptDecision:
+    tables = open_tables(ledger)
+    return asyncio.run(kept_decision(tables, request_id, where=name_of(ledger)))
 
 
 def _tell_success(world: World, *, in_json: bool) -> int:

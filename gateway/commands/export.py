@@ -4,7 +4,9 @@ One line a request, in Mooncake's format and with what the ledger knows besides.
 """
 
 import argparse
+import asyncio
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,29 +14,52 @@ from typing import Any
 import msgspec
 
 from gateway.errors import ConfigurationError
-from gateway.learning.kept_state import LEDGER_FILE
+from gateway.replay.parquet import new_trace_file
 from gateway.settings import read_settings
+from gateway.stores.ledger_place import ledger_place, name_of, read_place
 from gateway.stores.ledger_reader import ServedRequest, served_requests
+from gateway.stores.tables import open_tables
 
 _BLOCK_TOKENS = 512
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
-    parser.add_argument("--ledger", type=Path, help="the ledger's file; by default that of the state directory")
+    parser.add_argument("--ledger", type=read_place, help="a file or a server; by default that of the settings")
     parser.add_argument("--since", type=_moment, help="from this day or moment on, as 2026-11-30 or 2026-11-30T08:00")
+    parser.add_argument(
+        "--parquet", type=Path, metavar="FILE", help="into this file, as Parquet, instead of JSON lines"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the rows; 0 where there are any, 1 where there are none."""
-    path = arguments.ledger or read_settings().state_dir / LEDGER_FILE
-    written = 0
-    for request in served_requests(path, since_unix_s=arguments.since):
-        sys.stdout.write(msgspec.json.encode(_row(request)).decode() + "\n")
-        written += 1
+    """Writes the rows; 0 where there are any, 1 where there are none."""
+    place = arguments.ledger or ledger_place(read_settings())
+    if arguments.parquet is None:
+        written = asyncio.run(_written(place, arguments.since, _print))
+    else:
+        with new_trace_file(arguments.parquet) as file:
+            written = asyncio.run(_written(place, arguments.since, file.write))
     if not written:
-        raise ConfigurationError("no request was served", file=str(path))
+        raise ConfigurationError("no request was served", file=name_of(place))
     return 0
+
+
+async def _written(place: Path | str, since_unix_s: float | None, write: Callable[[list[dict[str, Any]]], None]) -> int:
+    """How many rows went to ``write``, a page at a time."""
+    tables = open_tables(place)
+    written = 0
+    try:
+        async for page in served_requests(tables, since_unix_s=since_unix_s, where=name_of(place)):
+            write([_row(request) for request in page])
+            written += len(page)
+    finally:
+        await tables.close()
+    return written
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    sys.stdout.write(b"".join(msgspec.json.encode(row) + b"\n" for row in rows).decode())
 
 
 def _row(request: ServedRequest) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from gateway.learning.learning import Learning
 from gateway.ports import Clock, Learner, Shared
 from gateway.settings import Settings
-from gateway.stores.sql import SqlLedger
+from gateway.stores.ledger_place import ledger_place
+from gateway.stores.sql import SPOOL_FOLDER, SqlLedger
 
-LEDGER_FILE = "ledger.sqlite3"
 LEARNED_FOLDER = "learned"
 
 SECONDS_PER_DAY = 86_400
@@ -18,7 +18,9 @@ def open_rows(settings: Settings) -> SqlLedger | None:
     if settings.ledger == "off":
         return None
     return SqlLedger(
-        settings.state_dir / LEDGER_FILE,
+        ledger_place(settings),
+        spool=settings.state_dir / SPOOL_FOLDER,
+        spool_bytes=settings.ledger_spool_bytes,
         capacity=settings.ledger_rows_waiting,
         keep_s=settings.ledger_days * SECONDS_PER_DAY,
         keep_decisions=settings.ledger_decisions,

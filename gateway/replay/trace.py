@@ -1,19 +1,19 @@
 """A trace as requests in the order of their arrival, read line by line: no trace is too long."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
-from typing import BinaryIO
 
 from msgspec import Struct
 
 from gateway.errors import ConfigurationError
 from gateway.replay.block_cache import Block
+from gateway.replay.parquet import is_parquet, parquet_lines
 from gateway.replay.request_text import request_of
 from gateway.replay.trace_rows import Row, read_row
 from gateway.types import ChatRequest
@@ -163,8 +163,11 @@ def _request(held: tuple[float, int, Row], index: int, options: TraceOptions, fi
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[Iterable[bytes]]:
     try:
+        if not path.is_fifo() and is_parquet(path):
+            yield parquet_lines(path)
+            return
         with path.open("rb") as lines:
             yield lines
     except OSError as error:

@@ -1,24 +1,28 @@
-"""Reads a ledger's file, of a running gateway too; changes nothing in it."""
+"""Reads decisions and served requests out of a ledger, of a running gateway too; changes nothing in it."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import AsyncIterator
+from typing import Any
 
 from msgspec import Struct
 
 from gateway.errors import ConfigurationError
 from gateway.price import PICO_USD_PER_USD
-from gateway.stores.database import open_for_reading
 from gateway.stores.decision_facts import DecisionFacts, read_facts
+from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.prompt_blocks import read_ids
+from gateway.stores.tables import LedgerTables
 
 _SERVED = """
-    SELECT received_unix_s, tenant, model, route, prompt_tokens, output_tokens, ttft_s, cost_pico_usd, blocks
+    SELECT seq, received_unix_s, tenant, model, route, prompt_tokens, output_tokens, ttft_s, cost_pico_usd, blocks
     FROM requests
-    WHERE status = 'ok' AND attempts = 1 AND prompt_tokens > 0 AND (?1 IS NULL OR received_unix_s >= ?1)
+    WHERE status = 'ok' AND attempts = 1 AND prompt_tokens > 0
+        AND (received_unix_s > :after_unix_s OR (received_unix_s = :after_unix_s AND seq > :after_seq))
     ORDER BY received_unix_s, seq
+    LIMIT :most
 """
-_DECISION = "SELECT route, decision FROM requests WHERE id = ?1 ORDER BY seq DESC LIMIT 1"
+_DECISION = "SELECT route, decision FROM requests WHERE id = :id ORDER BY seq DESC LIMIT 1"
+_PAGE_ROWS = 5000
+_BEFORE_ALL_UNIX_S = -1e18
 
 
 class KeptDecision(Struct, frozen=True, kw_only=True):
@@ -42,45 +46,60 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
     blocks: list[int]
 
 
-def kept_decision(path: Path, request_id: str) -> KeptDecision:
-    """The last decision on the request with this id.
+async def kept_decision(tables: LedgerTables, request_id: str, *, where: str) -> KeptDecision:
+    """The last decision on the request with this id; ``where`` names the ledger in errors.
 
     Raises:
         ConfigurationError: the ledger cannot be read, or has no decision for the request.
     """
-    with closing(open_for_reading(path)) as connection:
-        found = connection.execute(_DECISION, (request_id,)).fetchone()
-    if found is None:
-        raise ConfigurationError(f"there is no request `{request_id}`", file=str(path))
-    route, kept = found
+    try:
+        found = await tables.rows(_DECISION, id=request_id)
+    except LedgerLost as error:
+        raise ConfigurationError(f"the ledger cannot be read: {error}", file=where) from error
+    if not found:
+        raise ConfigurationError(f"there is no request `{request_id}`", file=where)
+    ((route, kept),) = found
     if kept is None:
         hint = "it was refused before anything was decided, or HEADRACE_LEDGER_DECISIONS was off"
-        raise ConfigurationError(f"nothing is kept of a decision on `{request_id}`", file=str(path), hint=hint)
+        raise ConfigurationError(f"nothing is kept of a decision on `{request_id}`", file=where, hint=hint)
     try:
         return KeptDecision(route=route, facts=read_facts(kept))
     except ValueError as error:
-        raise ConfigurationError(str(error), file=str(path)) from error
+        raise ConfigurationError(str(error), file=where) from error
 
 
-def served_requests(path: Path, *, since_unix_s: float | None = None) -> Iterator[ServedRequest]:
-    """The requests that were served, in the order of their arrival, one by one.
+async def served_requests(
+    tables: LedgerTables, *, since_unix_s: float | None = None, where: str
+) -> AsyncIterator[list[ServedRequest]]:
+    """The requests that were served, in the order of their arrival, page by page; ``where`` names the ledger in errors.
 
     Those that took more than one attempt are left out: what the first one would have cost, nobody knows.
 
     Raises:
         ConfigurationError: the ledger cannot be read.
     """
-    with closing(open_for_reading(path)) as connection:
-        for row in connection.execute(_SERVED, (since_unix_s,)):
-            received_unix_s, tenant, model, route, prompt_tokens, output_tokens, ttft_s, pico_usd, blocks = row
-            yield ServedRequest(
-                received_unix_s=received_unix_s,
-                tenant=tenant,
-                model=model,
-                route=route,
-                prompt_tokens=prompt_tokens,
-                output_tokens=output_tokens,
-                ttft_s=ttft_s,
-                cost_usd=pico_usd / PICO_USD_PER_USD if pico_usd is not None else None,
-                blocks=read_ids(blocks),
-            )
+    after = (_BEFORE_ALL_UNIX_S if since_unix_s is None else since_unix_s, -1)
+    while True:
+        try:
+            rows = await tables.rows(_SERVED, after_unix_s=after[0], after_seq=after[1], most=_PAGE_ROWS)
+        except LedgerLost as error:
+            raise ConfigurationError(f"the ledger cannot be read: {error}", file=where) from error
+        if not rows:
+            return
+        after = (rows[-1][1], rows[-1][0])
+        yield [_served(row) for row in rows]
+
+
+def _served(row: tuple[Any, ...]) -> ServedRequest:
+    _, received_unix_s, tenant, model, route, prompt_tokens, output_tokens, ttft_s, pico_usd, blocks = row
+    return ServedRequest(
+        received_unix_s=received_unix_s,
+        tenant=tenant,
+        model=model,
+        route=route,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        ttft_s=ttft_s,
+        cost_usd=pico_usd / PICO_USD_PER_USD if pico_usd is not None else None,
+        blocks=read_ids(blocks),
+    )

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from gateway.commands.offline import read_world
 from gateway.decide import decide
 from gateway.fleet.fleet import Fleet
-from gateway.learning.kept_state import LEDGER_FILE
 from gateway.ledger.redaction import without_words
+from gateway.stores.ledger_place import LEDGER_FILE
 from gateway.stores.memory import MemoryShared
 from gateway.stores.sql import SqlLedger
 from gateway.types import Exclusion, LedgerEntry

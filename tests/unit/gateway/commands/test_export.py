@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.fleet.prompt_chain import SessionChains
-from gateway.learning.kept_state import LEDGER_FILE
 from gateway.ledger.redaction import without_words
 from gateway.price import Usage
+from gateway.stores.ledger_place import LEDGER_FILE
 from gateway.stores.sql import SqlLedger
 from gateway.types import Outcome, Status
 
@@ -81,3 +81,26 @@ def test_a_ledger_that_is_not_there_is_named(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "none.sqlite3"
     code, _, err = run("export", "--ledger", path)
     assert (1, False, True) == (code, path.exists(), f"{path}: there is no ledger" in err)
+
+
+def test_an_export_as_parquet_says_the_same_and_can_be_replayed(run: Any, ledger_file: Path, tmp_path: Path) -> None:
+    """In a fraction of the size."""
+    as_json, as_parquet = tmp_path / "trace.jsonl", tmp_path / "trace.parquet"
+    as_json.write_text(run("export", "--ledger", ledger_file)[1])
+    code, out, err = run("export", "--ledger", ledger_file, "--parquet", as_parquet)
+    assert (0, "", "") == (code, out, err)
+    told = [
+        json.loads(run("replay", "default", path, "--replicas", 2, "--json", "--warm-up", 0)[1])
+        for path in (as_json, as_parquet)
+    ]
+    expected, found = ({name: one[name] for name in ("requests", "hit_ratio", "ttft_mean_s")} for one in told)
+    assert expected == found
+    assert 40 == found["requests"]
+
+
+def test_a_damaged_parquet_file_is_told(run: Any, tmp_path: Path) -> None:
+    """With its name."""
+    path = tmp_path / "trace.parquet"
+    path.write_bytes(b"PAR1 and nothing else")
+    code, _, err = run("replay", "default", path)
+    assert (1, True) == (code, f"{path}: this is no Parquet file that can be read" in err)
