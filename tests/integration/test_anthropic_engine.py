@@ -65,7 +65,8 @@ async def test_text_is_the_same_streamed_and_whole(front: Any) -> None:
 
 async def test_a_tool_is_called(front: Any) -> None:
     """Because it must: the input is an object of its schema, and the result goes back in a turn of the user's."""
-    fields = {"tools": [WEATHER], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
+    forced = {"type": "any", "disable_parallel_tool_use": True}
+    fields = {"tools": [WEATHER], "tool_choice": forced, "max_tokens": 60}
     whole, events = await _both(front, **fields)
     (call,) = [block for block in whole["content"] if block["type"] == "tool_use"]
     assert ("weather", "tool_use") == (call["name"], whole["stop_reason"])
