@@ -21,6 +21,8 @@ BEAT_S = 0.05
 SHORT_REST_S = 5.0
 """Where all backends are down, but one is expected back so soon, it is waited for; else waiting helps nobody."""
 
+_MOST_ROOMS = 256
+
 Places = tuple[int | None, float | None]
 """The free places of a backend, ``None`` for any number; and for how many seconds it takes nothing, else ``None``."""
 
@@ -48,13 +50,10 @@ class Rooms:
         """The room of a route; a new one where a reload has changed the route or the backends."""
         room = self._rooms.get(route.name)
         if room is None or room.route is not route or room.backends is not backends:
+            if len(self._rooms) >= _MOST_ROOMS:  # routes that reloads have left behind
+                self._rooms.clear()
             room = self._rooms[route.name] = RouteRoom(self, route, backends)
         return room
-
-    def forget_all_but(self, routes: Iterable[str]) -> None:
-        """Routes that are not in the policy any more are nobody's next request."""
-        kept = set(routes)
-        self._rooms = {name: room for name, room in self._rooms.items() if name in kept}
 
     def free(self, room: "RouteRoom") -> int | None:
         """See ``Room.free``."""
