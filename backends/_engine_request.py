@@ -63,6 +63,7 @@ CARRIES: Mapping[bool, frozenset[str]] = {False: _CARRIES, True: _CARRIES | REAS
 
 CAPABILITIES = frozenset(
     {
+        "continue",
         "echo",
         "json_mode",
         "json_schema",

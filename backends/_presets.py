@@ -22,13 +22,14 @@ from gateway.types import Operation
 class Preset:
     """What is known of a provider: its address, its key's usual name, what it serves, refuses and costs.
 
-    ``use`` is the backend that it is for.
+    ``use`` is the backend that it is for, ``can`` what nobody is taken to be able to who does not say so.
     """
 
     base_url: str
     operations: frozenset[Operation]
     api_key_env: str = ""
     lacks: frozenset[str] = frozenset()
+    can: frozenset[str] = frozenset()
     price: Price | None = None
     prompt_cache: PromptCache | None = None
     use: str = "openai_compatible"
@@ -37,7 +38,8 @@ class Preset:
     @property
     def unsaid(self) -> ModelFacts:
         """What holds of a model that does not say for itself."""
-        return ModelFacts(capabilities=CAPABILITIES - self.lacks if self.lacks else None, price=self.price)
+        capabilities = (CAPABILITIES - self.lacks) | self.can if self.lacks or self.can else None
+        return ModelFacts(capabilities=capabilities, price=self.price)
 
 
 @cache
@@ -67,22 +69,22 @@ def _preset(
     *,
     base_url: str,
     operations: list[str],
-    api_key_env: str = "",
     lacks: list[str] | None = None,
+    can: list[str] | None = None,
     price: dict[str, float] | None = None,
     prompt_cache: dict[str, Any] | None = None,
-    use: str = "openai_compatible",
     dialect: dict[str, Any] | None = None,
+    **names: str,
 ) -> Preset:
     return Preset(
         base_url=base_url,
         operations=frozenset(Operation(operation) for operation in operations),
-        api_key_env=api_key_env,
         lacks=frozenset(lacks or ()),
+        can=frozenset(can or ()),
         price=_price(price) if price else None,
         prompt_cache=PromptCache(**prompt_cache) if prompt_cache else None,
-        use=use,
         dialect=ChatDialect(**dialect or {}),
+        **names,
     )
 
 

@@ -35,8 +35,9 @@ class _Calls:
 class Fake:
     """Answers with a fixed text, in real wire bytes, at a given pace and with scripted faults.
 
-    One token is one word of ``text``. Prompt tokens are counted as a quarter of the prompt's bytes. ``max_tokens`` and
-    ``n`` are obeyed; of everything else in the request nothing changes the answer.
+    One token is one word of ``text``. Prompt tokens are counted as a quarter of the prompt's bytes. ``max_tokens``,
+    ``n`` and ``continue_final_message`` (as many words are taken as said as the last message has) are obeyed; of
+    everything else in the request nothing changes the answer.
 
     Example::
 
@@ -163,14 +164,15 @@ class Fake:
     def _answer(self, call: Call, created_unix_s: int) -> MadeUp:
         request = call.request
         embeds = request.arrival.operation is Operation.EMBEDDING
-        wanted = self.tokens or len(self.text.split())
+        said = _words_said(call)
+        wanted = max((self.tokens or len(self.text.split())) - said, 0)
         allowed = wanted if request.max_tokens is None else min(wanted, request.max_tokens)
         return MadeUp(
             operation=request.arrival.operation,
             id=f"fake-{request.arrival.id}",
             model=call.model,
             created_unix_s=created_unix_s,
-            words=words_of(self.text, allowed),
+            words=words_of(self.text, said + allowed)[said:],
             reason="stop" if allowed == wanted else "length",
             n=prompt_count(request.prompt) if embeds else request.n,
             usage=Usage(prompt_tokens=_prompt_tokens(call), output_tokens=allowed * request.n),
@@ -199,3 +201,9 @@ class Fake:
 
 def _prompt_tokens(call: Call) -> int:
     return max(call.request.prompt_bytes // _BYTES_PER_TOKEN, 1)
+
+
+def _words_said(call: Call) -> int:
+    """How many words of the answer the request already has, where it is to be gone on with."""
+    continues = bytes(call.request.raw.get("continue_final_message", b"")) == b"true"
+    return len(call.request.messages[-1].text().split()) if continues else 0

@@ -1,9 +1,13 @@
-"""The failover loop: the only place where a request is tried again, and only while the client has seen nothing."""
+"""The failover loop: the only place where a request is tried again, and only while the client has seen nothing.
+
+The one exception is a broken stream that another backend goes on with, where the route says so.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field
 
 from gateway.attempt.answer_headers import dropped_header
+from gateway.attempt.continuation import Continuable, those_that_go_on
 from gateway.attempt.hedge import Hedger, Race, Side, may_hedge
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench, Trial, Turn
@@ -16,6 +20,7 @@ from gateway.limits.refusal import unpriced
 from gateway.rules.route import Route
 from gateway.rules.world import World
 from gateway.types import Bill, Candidate, Context, Decision, Finish, Outcome, Status
+from gateway.wire.openai_continuation import may_continue
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,6 +44,7 @@ class Failover:
     made: int = 0
     _deadline_s: float = field(init=False)
     _left: deque[Bill] = field(init=False)
+    _broken: Continuable | None = field(init=False, default=None)
     _full: HeadraceError | None = field(init=False, default=None)
     _holds: tuple[int, ...] = field(init=False, default=())
 
@@ -51,18 +57,29 @@ class Failover:
         given_s = self.deadline_s
         self._deadline_s = self.limits.now_s() + self.route.patience.total_s if given_s is None else given_s
         self._left = deque(decision.order)
+        if self.route.resume and may_continue(self.ctx.request):
+            self.exchange = self._broken = Continuable(self.exchange, self.ctx)
         failure: HeadraceError | None = None
         while (bill := await self._next()) is not None:
             try:
                 finish = await self._attempt(bill)
             except UpstreamError as error:
-                if self.exchange.started or not error.retryable or self.limits.now_s() >= self._deadline_s:
+                if not error.retryable or self.limits.now_s() >= self._deadline_s or not self._may_go_on():
                     raise
                 failure = error
             else:
                 self.journal.outcome = Outcome(status=Status.OK, http_status=200, finish_reason=finish.reason)
                 return
         raise failure or self._full or refusal(self.route, decision)
+
+    def _may_go_on(self) -> bool:
+        """Whether another attempt may follow: what the client has seen can only be gone on with."""
+        if not self.exchange.started:
+            return True
+        self._left = deque(those_that_go_on(self._left))
+        rest = self._broken.rest(self.journal.attempts) if self._broken is not None and self._left else None
+        self.ctx = rest or self.ctx
+        return rest is not None
 
     async def _next(self) -> Bill | None:
         """The next candidate whose own limits have room, while there are attempts left."""
@@ -74,14 +91,17 @@ class Failover:
         return None
 
     async def _attempt(self, bill: Bill) -> Finish:
-        may_race = self.hedger is not None and self._left and self.made + 1 < self.route.attempts
+        broken = self._broken if self._broken is not None and self._broken.resumes else None
+        may_race = self._left and self.made + 1 < self.route.attempts and broken is None
         if may_race and self.hedger is not None and may_hedge(self.ctx.request):
             return await self._race(self.hedger, bill)
+        if broken is not None:
+            broken.resume(bill.candidate.backend, self.journal.attempts)
         trial = self._trial(bill, self.exchange)
         try:
             return await trial.run()
         finally:
-            self.journal.attempts.extend(trial.attempts)
+            self.journal.attempts.extend(trial.attempts if broken is None else broken.marked(trial.attempts))
             self._leave(bill, trial)
 
     async def _race(self, hedger: Hedger, bill: Bill) -> Finish:

@@ -20,7 +20,8 @@ from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, 
 from gateway.rules.parameters import in_our_words
 from gateway.rules.spilling import SpillSpec
 from gateway.rules.steer_specs import CanarySpec, ExploreSpec, Share, SuccessSpec
-from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TenantSpec
+from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TaskSpec, TenantSpec
+from gateway.rules.unpriced import Unpriced
 
 Step = str | dict[str, Any]
 
@@ -94,6 +95,9 @@ class Steps(BaseModel):
     worth: WorthSpec = WorthSpec()
     deadline: DeadlineSpec | None = None
     hedge: HedgeSpec | None = None
+    task: TaskSpec | None = None
+    resume: bool = False
+    unpriced: Unpriced = "allow"
     success: SuccessSpec | None = None
     least_success: Share | None = None
     explore: ExploreSpec | None = None

@@ -11,6 +11,7 @@ from gateway.price import Price
 from gateway.rules.judging import Judging
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
+from gateway.task import TaskRule
 from gateway.types import Arrival, Candidate, ChatRequest, Context
 from gateway.worth import Deadline, Worth
 
@@ -80,6 +81,8 @@ class Route:
     attempts: int
     deadline: Deadline | None = None
     hedge: Hedge | None = None
+    task: TaskRule | None = None
+    resume: bool = False
     steer: Steer | None = None
     judging: Judging | None = None
     cascade: "tuple[CascadeStep, ...]" = ()

@@ -125,12 +125,7 @@ async def test_a_prompt_too_long_goes_to_no_window_that_is_no_larger(
     too_long = failing("status", status=400, code="context_length_exceeded")
     async with open_house(WINDOWS.format(4096, PRICE, too_long, window), clock=clock) as house:
         exchange = await house.serve(make_exchange())
-        error = exchange.json["error"]
-        assert (400, "context_length_exceeded", "invalid_request_error") == (
-            exchange.status,
-            error["code"],
-            error["type"],
-        )
+        assert (400, "context_length_exceeded") == (exchange.status, exchange.json["error"]["code"])
         assert (1, 0) == (house.backend("small").open_calls, house.backend("other").open_calls)
 
 
