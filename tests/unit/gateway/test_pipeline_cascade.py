@@ -277,17 +277,18 @@ async def test_a_hang_up_while_the_answer_is_held_ends_it(
 
 
 async def test_a_held_stream_is_kept_alive_by_comments(
-    open_house: OpenHouse, make_exchange: Any, hand_clock: Any, failing: Any
+    open_house: OpenHouse, make_exchange: Any, hand_clock: Any
 ) -> None:
     """They are no events; the headers say that the answer is held; the strong one's answer follows them."""
-    policy = _policy(failing("hang"), "keep_alive_s: 5, timeout_s: 0.2")
+    policy = _policy("first_token_s: 12", "keep_alive_s: 5")
     async with open_house(policy, clock=hand_clock) as house:
         exchange = make_exchange(stream=True)
         task = house.begin(exchange)
         for number in range(2):
-            await house.until(lambda number=number: len(hand_clock.slept_s) == number + 1)
+            await house.until(lambda number=number: hand_clock.slept_s.count(5) == number + 1)
             hand_clock.advance(5)
             await house.until(lambda number=number: exchange.received.count(b": held") == number + 1)
+        hand_clock.advance(2)
         await task
         assert ("held", 200) == (exchange.answer_headers["x-headrace-cascade"], exchange.status)
         comment = b": held until it is judged\n\n"
@@ -301,14 +302,15 @@ async def test_a_stream_that_is_kept_alive_and_fails_ends_with_an_error(
     open_house: OpenHouse, make_exchange: Any, hand_clock: Any, failing: Any
 ) -> None:
     """As its last event: the status line is out."""
-    policy = _policy(failing("hang"), "keep_alive_s: 5, timeout_s: 0.1")
+    policy = _policy("first_token_s: 7", "keep_alive_s: 5")
     policy = policy.replace("strong: {use: fake,", f"strong: {{use: fake, {failing('status')},")
     async with open_house(policy, clock=hand_clock) as house:
         exchange = make_exchange(stream=True)
         task = house.begin(exchange)
-        await house.until(hand_clock._waiting.__len__)
+        await house.until(lambda: hand_clock.slept_s.count(5) == 1)
         hand_clock.advance(5)
         await exchange.wrote.wait()
+        hand_clock.advance(2)
         await task
         assert b'"type":"upstream_error"' in exchange.received.split(b"\n\n")[-2]
         assert (Status.TRUNCATED, 200) == (house.entry.outcome.status, house.entry.outcome.http_status)
