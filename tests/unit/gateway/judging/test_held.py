@@ -56,13 +56,11 @@ async def test_what_was_held_before_is_forgotten_by_the_next_answer(held: Held, 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_too_much_is_not_held(held: Held, client: Any, streamed: bool) -> None:
     """The attempt ends there; a stream at the byte beyond the bound."""
+    if streamed:
+        await held.open(200, STREAM)
+        await held.write(b"x" * 10)
     with pytest.raises(TooLongToHold):
-        if streamed:
-            await held.open(200, STREAM)
-            await held.write(b"x" * 10)
-            await held.write(b"x")
-        else:
-            await held.answer(200, HEADERS, b"x" * 11)
+        await (held.write(b"x") if streamed else held.answer(200, HEADERS, b"x" * 11))
     assert [] == client.calls
 
 

@@ -150,7 +150,7 @@ async def test_a_program_dies_with_all_that_it_has_started(inquiries: Inquiries,
 async def _until(condition: Callable[[], bool]) -> None:
     """What happens in another process tells no event of ours."""
     async with asyncio.timeout(30):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  # another process sets no event of ours
             await asyncio.sleep(0)
 
 
