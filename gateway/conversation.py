@@ -71,12 +71,15 @@ class Translation(Struct, frozen=True, kw_only=True, gc=False):
     ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
     what has no place there. ``origins`` names the client's own field for those that are called differently. ``hints``
     are fields that ask for nothing which an answer must have: a backend that does not know them may go without.
+    ``offers`` are paths to what the client merely offers and a chat has no place for, such as tools that only another
+    provider can run.
     """
 
     fields: Mapping[str, Any]
     lost: tuple[str, ...] = ()
     origins: Mapping[str, str] = {}
     hints: frozenset[str] = frozenset()
+    offers: tuple[str, ...] = ()
 
 
 class Remembered(Struct, frozen=True, kw_only=True, gc=False):

@@ -23,6 +23,7 @@ class Item(msgspec.Struct, kw_only=True):
     id: str | None = None
     call_id: str | None = None
     name: str | None = None
+    namespace: str | None = None
     arguments: Any = None
     input: Any = None
     output: Any = None
@@ -52,7 +53,8 @@ class Turns:
             case "reasoning":
                 self._thought(item, path)
             case "function_call":
-                function = {"name": _needed(item.name, f"{path}.name"), "arguments": _arguments(item.arguments, path)}
+                name = spaced(item.namespace or "", _needed(item.name, f"{path}.name"))
+                function = {"name": name, "arguments": _arguments(item.arguments, path)}
                 self._call({"id": _call_id(item, path), "type": "function", "function": function})
             case "custom_tool_call":
                 custom = {"name": _needed(item.name, f"{path}.name"), "input": _needed(item.input, f"{path}.input")}
@@ -122,6 +124,11 @@ class Turns:
             last = {"role": "assistant", "content": None}
             self.messages.append(last)
         last.setdefault("tool_calls", []).append(call)
+
+
+def spaced(namespace: str, name: str) -> str:
+    """The name that a tool of a namespace has in a chat, which knows no namespaces."""
+    return f"{namespace}__{name}" if namespace else name
 
 
 def closed_thoughts(blocks: list[dict[str, str]]) -> str:

@@ -1,7 +1,10 @@
 """The output items of a response as they grow, and the events that tell of them."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from gateway.types import ChatRequest
 from gateway.wire.deltas import (
@@ -14,7 +17,7 @@ from gateway.wire.deltas import (
     ToolCallStart,
 )
 from gateway.wire.openai_fields import text_bytes
-from gateway.wire.responses_items import closed_thoughts
+from gateway.wire.responses_items import closed_thoughts, spaced
 
 Events = list[tuple[str, dict[str, Any]]]
 OutputDelta = (
@@ -43,6 +46,7 @@ class Output:
         self._items: list[_Item] = []
         self._open: _Message | _Thought | None = None
         self._calls: dict[int, _Call] = {}
+        self._spaces = _namespaces(bytes(request.raw.get("tools") or b""))
 
     def take(self, delta: OutputDelta) -> Events:
         """More output."""
@@ -83,7 +87,9 @@ class Output:
 
     def _called(self, start: ToolCallStart) -> Events:
         events = self._close_open()
-        call = self._calls[start.index] = _Call(len(self._items), f"fc_{self._stem}_{len(self._items)}", start)
+        name = f"fc_{self._stem}_{len(self._items)}"
+        function = self._spaces.get(start.name, {"name": start.name})
+        call = self._calls[start.index] = _Call(len(self._items), name, call_id=start.id, function=function)
         self._items.append(call)
         return [*events, call.added()]
 
@@ -222,17 +228,18 @@ class _Thought(_Item):
 class _Call(_Item):
     """A call of a function."""
 
-    def __init__(self, index: int, name: str, start: ToolCallStart) -> None:
+    def __init__(self, index: int, name: str, *, call_id: str, function: Mapping[str, str]) -> None:
         super().__init__(index, name)
-        self._start = start
+        self._call_id = call_id
+        self._function = function
         self._arguments: list[str] = []
 
     def fields(self) -> dict[str, Any]:
         return {
             "type": "function_call",
             "id": self.name,
-            "call_id": self._start.id,
-            "name": self._start.name,
+            "call_id": self._call_id,
+            **self._function,
             "arguments": "".join(self._arguments),
             "status": self.status,
         }
@@ -242,8 +249,21 @@ class _Call(_Item):
         return [("response.function_call_arguments.delta", {**self.place, "delta": text})] if text else []
 
     def close(self) -> Events:
-        said = {"name": self._start.name, "arguments": "".join(self._arguments)}
+        said = {"name": self._function["name"], "arguments": "".join(self._arguments)}
         return [("response.function_call_arguments.done", {**self.place, **said}), self.done()]
+
+
+def _namespaces(tools: bytes) -> dict[str, dict[str, str]]:
+    """Name and namespace of each tool that has one, by the name that a chat knows it by."""
+    if b'"namespace"' not in tools:
+        return {}
+    return {
+        spaced(space["name"], tool["name"]): {"name": tool["name"], "namespace": space["name"]}
+        for space in msgspec.json.decode(tools)
+        if space["type"] == "namespace" and space.get("name")
+        for tool in space.get("tools") or ()
+        if isinstance(tool.get("name"), str)
+    }
 
 
 def _part(kind: str, text: str, logprobs: list[Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation import Translation
-from gateway.wire.responses_items import Turns
+from gateway.wire.responses_items import Turns, spaced
 
 FORWARDED = frozenset(
     {
@@ -75,7 +75,7 @@ def translated(raw: Mapping[str, Any], turns: Turns) -> Translation:
     lost = list(turns.lost)
     fields = {name: raw[name] for name in raw if name in FORWARDED}
     changes: dict[str, Any] = {"messages": turns.messages, "max_tokens": _value(raw, "max_output_tokens")}
-    changes["tools"] = _tools(_value(raw, "tools"), lost)
+    changes["tools"], offers = _tools(_value(raw, "tools") or [])
     changes["tool_choice"] = _tool_choice(_value(raw, "tool_choice"), lost)
     _text(_value(raw, "text"), changes, lost)
     _reasoning(_value(raw, "reasoning"), changes, lost)
@@ -90,24 +90,37 @@ def translated(raw: Mapping[str, Any], turns: Turns) -> Translation:
         if name not in known and bytes(value) not in {b"null", _SAYS_NOTHING.get(name, b"null")}:
             lost.append(name)
     fields |= {name: Raw(msgspec.json.encode(value)) for name, value in changes.items() if value is not None}
-    return Translation(fields=fields, lost=tuple(lost), origins=ORIGINS)
+    return Translation(fields=fields, lost=tuple(lost), origins=ORIGINS, offers=offers)
 
 
 def _value(raw: Mapping[str, Any], name: str) -> Any:
     return msgspec.json.decode(raw[name]) if name in raw else None
 
 
-def _tools(tools: list[dict[str, Any]] | None, lost: list[str]) -> list[dict[str, Any]] | None:
-    if not tools:
-        return None
+def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]] | None, tuple[str, ...]]:
+    """The tools that a chat can have, and the paths to those that only their provider runs."""
     out: list[dict[str, Any]] = []
+    offers: list[str] = []
     for at, tool in enumerate(tools):
-        kind = tool["type"]
-        if kind in {"function", "custom"}:
-            out.append({"type": kind, kind: {name: value for name, value in tool.items() if name != "type"}})
+        if tool["type"] == "namespace":
+            space, inner = tool.get("name", ""), tool.get("tools") or []
+            out += [_tool({**one, "name": spaced(space, one["name"])}) for one in inner if _runs_here(one)]
+            offers += [f"tools[{at}].tools[{n}]" for n, one in enumerate(inner) if not _runs_here(one)]
+        elif _runs_here(tool):
+            out.append(_tool(tool))
         else:
-            lost.append(f"tools[{at}]")
-    return out
+            offers.append(f"tools[{at}]")
+    return out or None, tuple(offers)
+
+
+def _runs_here(tool: dict[str, Any]) -> bool:
+    """Whether the client runs it: its provider has no part in that."""
+    return tool.get("type") in {"function", "custom"} and isinstance(tool.get("name"), str)
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    kind = tool["type"]
+    return {"type": kind, kind: {name: value for name, value in tool.items() if name != "type"}}
 
 
 def _tool_choice(choice: Any, lost: list[str]) -> Any:
@@ -117,7 +130,7 @@ def _tool_choice(choice: Any, lost: list[str]) -> Any:
     if kind in {"function", "custom"}:
         return {"type": kind, kind: {"name": choice.get("name")}}
     if kind == "allowed_tools":
-        tools = _tools(choice.get("tools"), [])
+        tools, _ = _tools(choice.get("tools") or [])
         return {"type": kind, kind: {"mode": choice.get("mode", "auto"), "tools": tools or []}}
     lost.append("tool_choice")
     return None

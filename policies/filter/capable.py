@@ -23,8 +23,9 @@ class Capable:
     reason to refuse.
 
     Requests that have to be translated are judged by what is left of them then, and refused by the client's own names.
-    What is lost by this route's leave, and hints that a backend does not understand (``output_config.effort`` for a
-    model that does not think), are named in the answer's header ``x-headrace-dropped``.
+    What is lost by this route's leave, hints that a backend does not understand (``output_config.effort`` for a model
+    that does not think), and offers that it cannot take (a tool such as ``web_search``, which only its provider runs)
+    are named in the answer's header ``x-headrace-dropped``.
 
     Attributes:
         may_drop: further fields that this route may lose on the way to a backend that does not know them; paths
@@ -79,12 +80,12 @@ def _lost(request: ChatRequest, candidate: Candidate) -> list[str]:
 
 
 def _unheard(request: ChatRequest, candidate: Candidate) -> list[str]:
-    """The hints that a candidate does not understand: no reason to refuse, but the client is told."""
+    """Hints that a candidate does not understand, and offers that it cannot take: no reason to refuse, but told."""
     if request.translation is None or request.arrival.operation not in candidate.translates:
         return []
     translation = request.translation()
     unknown = _unknown(translation, candidate.carries) & translation.hints
-    return [translation.origins.get(field, field) for field in unknown]
+    return [*translation.offers, *(translation.origins.get(field, field) for field in unknown)]
 
 
 def _unknown(translation: Translation, carries: frozenset[str] | None) -> set[str]:

@@ -89,11 +89,22 @@ async def test_a_mistake_is_told_as_openai_tells_it(front: Any, field: dict[str,
 
 
 async def test_what_a_chat_cannot_carry_is_refused_by_name(start_gateway: Callable[..., Awaitable[Any]]) -> None:
-    """A tool that only its provider can run, on a backend that has none."""
+    """A tool that only its provider can run, which has to be called."""
     fake = await start_gateway({"backends": {"made-up": {"use": "fake", "text": WORDS}}})
+    tool = {"type": "web_search"}
     with pytest.raises(openai.BadRequestError) as caught:
-        await fake.openai().responses.create(model="fake", input="hi", tools=[{"type": "web_search"}])
-    assert "tools[0]" == caught.value.param
+        await fake.openai().responses.create(model="fake", input="hi", tools=[tool], tool_choice=tool)
+    assert "tool_choice" == caught.value.param
+
+
+async def test_a_tool_that_is_merely_offered_is_left_out_and_named(
+    start_gateway: Callable[..., Awaitable[Any]],
+) -> None:
+    """The model cannot call it; the header says so."""
+    fake = await start_gateway({"backends": {"made-up": {"use": "fake", "text": WORDS}}})
+    ask = {"model": "fake", "input": "hi", "tools": [{"type": "web_search"}, TOOL]}
+    response = await fake.openai().responses.with_raw_response.create(**ask)
+    assert ("tools[0]", WORDS) == (response.headers["x-headrace-dropped"], response.parse().output_text)
 
 
 async def test_a_websocket_is_refused_at_once(front: Any) -> None:

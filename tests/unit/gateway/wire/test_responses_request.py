@@ -124,7 +124,6 @@ def test_fields_go_on_under_the_names_of_a_chat(read: Read) -> None:
             "input[0].content[0]",
         ),
         ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}]}, "input[0].encrypted_content"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
         ({"tool_choice": {"type": "file_search"}}, "tool_choice"),
         ({"truncation": "auto"}, "truncation"),
         ({"conversation": "conv_1"}, "conversation"),
@@ -137,6 +136,23 @@ def test_fields_go_on_under_the_names_of_a_chat(read: Read) -> None:
 def test_what_has_no_place_in_a_chat_is_named(read: Read, field: dict[str, Any], path: str) -> None:
     """Nothing is dropped in silence: whoever cannot carry it says what it was."""
     assert (path,) == lost(read(**field))
+
+
+def test_tools_of_a_provider_are_offers(read: Read) -> None:
+    """The model cannot call them, and the client is told; what it runs itself goes on."""
+    inner = [{"type": "function", "name": "close", "parameters": {}}, {"type": "code_interpreter"}]
+    request = read(tools=[{"type": "web_search"}, {"type": "namespace", "name": "agents", "tools": inner}])
+    assert request.translation is not None
+    translation = request.translation()
+    assert (("tools[0]", "tools[1].tools[1]"), ()) == (translation.offers, translation.lost)
+    assert [{"type": "function", "function": {"name": "agents__close", "parameters": {}}}] == chat(request)["tools"]
+
+
+def test_a_call_in_a_namespace_has_its_name_in_a_chat(read: Read) -> None:
+    """The same that the tool has there."""
+    call = {"type": "function_call", "call_id": "c", "name": "close", "namespace": "agents", "arguments": "{}"}
+    (turn,) = chat(read(input=[call]))["messages"]
+    assert "agents__close" == turn["tool_calls"][0]["function"]["name"]
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,14 @@ def test_thoughts_are_told_as_a_word_where_the_client_asks(asked: Callable[..., 
     assert "encrypted_content" not in json.loads(whole_of(asked(), ANSWER))["output"][0]
 
 
+def test_a_tool_of_a_namespace_is_called_by_both_its_names(asked: Callable[..., ChatRequest]) -> None:
+    """As the client offered it."""
+    tools = [{"type": "namespace", "name": "agents", "tools": [{"type": "function", "name": "close"}]}]
+    deltas = (AnswerStart(), ToolCallStart(index=0, id="c", name="agents__close"), AnswerEnd())
+    (item,) = json.loads(whole_of(asked(tools=tools), deltas))["output"]
+    assert ("close", "agents") == (item["name"], item["namespace"])
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_look_sees_what_was_written(asked: Callable[..., ChatRequest], streamed: bool) -> None:
     """Usage, reason and model are read, and the bytes pass as they are."""
