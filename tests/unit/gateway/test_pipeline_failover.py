@@ -97,7 +97,9 @@ async def test_a_backend_that_has_failed_is_tried_last_or_not_at_all(
 WINDOWS = """
     backends:
       small: {{use: fake, models: {{a: {{context_tokens: {0}, price: {1}}}}}, {2}}}
-      other: {{use: fake, models: {{b: {{context_tokens: {3}, price: {{input_usd_per_mtok: 9, output_usd_per_mtok: 9}}}}}}}}
+      other:
+        use: fake
+        models: {{b: {{context_tokens: {3}, price: {{input_usd_per_mtok: 9, output_usd_per_mtok: 9}}}}}}
     routes: {{main: {{models: [small], targets: [small/a, other/b], cost: [money], attempts: 3}}}}
 """
 PRICE = "{input_usd_per_mtok: 1, output_usd_per_mtok: 1}"
