@@ -208,6 +208,7 @@ class Gateway:
             bounds=AnswerBounds(max_event_bytes=settings.max_event_bytes, max_answer_bytes=settings.max_answer_bytes),
             gate=self._shared.gate,
             steering=self._shared.steering,
+            tasks=self._shared.tasks,
         )
 
     def _judges(self, bench: Bench, sinks: list[EntrySink]) -> Afterwards:

@@ -31,3 +31,11 @@ class ConfigurationError(HeadraceError):
         place = ": ".join(part for part in (file, where) if part)
         super().__init__("".join((f"{place}: " if place else "", message, f" ({hint})" if hint else "")))
         self.file, self.where, self.hint = file, where, hint
+
+
+def place_of(error: BaseException) -> str:
+    """Where it was raised: file and line, which may go into a log where its text may not."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else "?"

@@ -21,6 +21,7 @@ from gateway.decide import decide
 from gateway.door import Door
 from gateway.errors import ClientGone, HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
+from gateway.fault import place_of
 from gateway.ledger.journal import Journal
 from gateway.limits.limit import Limit
 from gateway.limits.stay import Stay
@@ -95,6 +96,8 @@ class Pipeline:
             identity.check(request.model, route.name)
             journal.route = route.name
             journal.forecast = route.classifier.forecast(request)
+            if request.arrival.task is not None and self._bench.tasks is not None:
+                route = await self._bench.tasks.admit(rules.world, identity, route, journal)
             limits = identity.limits + rules.world.tenancy.of_model(request.model)
             priced_only = any(limit.priced_only for limit in limits) if limits else False
             ctx = route.context(request, journal.forecast, priced_only=priced_only)
@@ -106,7 +109,7 @@ class Pipeline:
             await self._tell(exchange, journal, error)
         except Exception as error:  # noqa: BLE001  # a bug of ours or of a plugin is an answer and an entry too
             # The class and the place, never the text: it may quote what a client wrote.
-            _log.error("%s: %s in %s", arrival.id, type(error).__name__, _place(error))
+            _log.error("%s: %s in %s", arrival.id, type(error).__name__, place_of(error))
             await self._tell(exchange, journal, HeadraceError("something broke on our side"))
         finally:
             self._ended(task, journal)
@@ -269,9 +272,12 @@ class Pipeline:
         return self._time_limits
 
     def _ended(self, task: asyncio.Task[object], journal: Journal) -> None:
+        now_s = self._bench.clock.now_s()
         try:
-            self._ledger.record(journal.close(self._bench.clock.now_s()))
+            self._ledger.record(journal.close(now_s))
         finally:
+            if journal.settle is not None:
+                journal.settle(journal, now_s)
             self._tasks.discard(task)
             if not self._tasks:
                 self._idle.set()
@@ -288,10 +294,3 @@ def _outcome(error: HeadraceError, *, started: bool = False) -> Outcome:
 
 
 _CLIENT_GONE = _outcome(ClientGone("the client hung up"))
-
-
-def _place(error: BaseException) -> str:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else "?"

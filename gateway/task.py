@@ -23,6 +23,13 @@ class TaskBudget(Struct, frozen=True, kw_only=True, gc=False):
     steps: int | None = None
 
 
+class TaskRule(Struct, frozen=True, kw_only=True, gc=False):
+    """A budget of the policy file, and the route on which requests beyond it go on; without one they are refused."""
+
+    budget: TaskBudget
+    otherwise: str = ""
+
+
 class Task(Struct, frozen=True, kw_only=True, gc=False):
     """The task that a request says it belongs to.
 

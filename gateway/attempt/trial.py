@@ -18,6 +18,7 @@ from gateway.exchange import Exchange
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.flight import Flight
 from gateway.limits.gate import Gate
+from gateway.limits.task_admission import TaskAdmission
 from gateway.ports import Backend, Clock
 from gateway.price import NO_CHARGE, Charge, Usage
 from gateway.rules.route import Patience
@@ -32,7 +33,7 @@ from gateway.wire.formats import FORMATS
 class Bench:
     """What all trials of a gateway share. ``gate`` keeps the limits; ``None`` where nothing can be limited.
 
-    ``steering`` is what is learned of success; ``None`` where nothing is.
+    ``steering`` is what is learned of success, ``tasks`` keeps their budgets; ``None`` where nothing does.
     """
 
     fleet: Fleet
@@ -40,6 +41,7 @@ class Bench:
     bounds: AnswerBounds
     gate: Gate | None = None
     steering: Steering | None = None
+    tasks: TaskAdmission | None = None
 
 
 class Turn(NamedTuple):

@@ -1,6 +1,6 @@
 """The notes of one request while it runs: the only mutable thing it has, and the source of its ledger entry."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.forecast import Forecast
@@ -12,7 +12,8 @@ class Journal:
     """What is known so far. The pipeline fills the fields in as it learns them and closes the journal once.
 
     The fields are those of ``LedgerEntry``, each at its empty value where the request did not get that far; only
-    ``headers``, what the client is told of its limits whatever the answer is, go on no ledger.
+    ``headers``, what the client is told of its limits whatever the answer is, go on no ledger. ``settle`` is called at
+    its end, with the moment of it on the monotonic clock.
     """
 
     arrival: Arrival
@@ -24,6 +25,7 @@ class Journal:
     attempts: list[Attempt] = field(default_factory=list)
     outcome: Outcome | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    settle: "Callable[[Journal, float], None] | None" = None
     _closed: bool = field(default=False, init=False)
 
     def close(self, ended_s: float) -> LedgerEntry:

@@ -8,7 +8,9 @@ from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.limits.limit import Limit
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.policy_file import PolicyFile
+from gateway.rules.task_rules import task_rule
 from gateway.rules.tenant_specs import LimitSpec, TenantSpec, read_zone
+from gateway.task import TaskRule
 from gateway.worth import Precedence
 
 OPEN_HOUSE = "default"
@@ -23,7 +25,8 @@ class Identity:
     """What a key stands for. Nothing that a client writes in a request changes it.
 
     ``routes`` and ``models`` are what it may use, ``None`` for all; ``limits`` are all that hold for it whatever it
-    asks: its key's, its own and its team's. ``expires_unix_s`` is when the key opens no more.
+    asks: its key's, its own and its team's; ``task`` is what each of its tasks may take. ``expires_unix_s`` is when the
+    key opens no more.
     """
 
     tenant: str
@@ -33,6 +36,7 @@ class Identity:
     routes: frozenset[str] | None = None
     models: tuple[str, ...] | None = None
     limits: tuple[Limit, ...] = ()
+    task: TaskRule | None = None
     expires_unix_s: float | None = None
 
     def check(self, model: str, route: str) -> None:
@@ -121,6 +125,7 @@ def _identities(policy: PolicyFile, tenant: str, spec: TenantSpec) -> Iterable[t
         "precedence": Precedence(priority=spec.priority, weight=spec.weight),
         "routes": frozenset(spec.routes) if spec.routes is not None else None,
         "models": tuple(spec.models) if spec.models is not None else None,
+        "task": task_rule(spec.task, policy.routes, where=f"{where}.task") if spec.task is not None else None,
     }
     for index, digest in enumerate(spec.keys_sha256):
         yield f"{where}.keys_sha256[{index}]", digest, Identity(limits=theirs + team, **common)  # type: ignore[arg-type]  # its own fields

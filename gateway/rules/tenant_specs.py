@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from gateway.limits.calendar import Period, read_period
 from gateway.limits.limit import NANO, Measure
+from gateway.task import TaskBudget, TaskRule
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -102,6 +103,33 @@ class LimitsSpec(BaseModel):
         return name
 
 
+class TaskSpec(BaseModel):
+    """What a task may take over all its requests, and the route on which those beyond it go on, where there is one.
+
+    ``seconds`` are those of inference, ``steps`` are requests.
+    """
+
+    model_config = MODEL
+
+    usd: Usd | None = None
+    tokens: Amount | None = None
+    seconds: Annotated[float, Field(ge=0, le=2**40)] | None = None
+    steps: Amount | None = None
+    otherwise: Name | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.usd is None and self.tokens is None and self.seconds is None and self.steps is None:
+            raise ValueError("a budget has at least one of usd, tokens, seconds, steps")
+        return self
+
+    @property
+    def rule(self) -> TaskRule:
+        """As it runs."""
+        budget = TaskBudget(usd=self.usd, tokens=self.tokens, seconds=self.seconds, steps=self.steps)
+        return TaskRule(budget=budget, otherwise=self.otherwise or "")
+
+
 class KeySpec(BaseModel):
     """One key of a tenant, as the SHA-256 of it in hex; ``expires`` is when it opens no more, with an offset."""
 
@@ -133,6 +161,7 @@ class TenantSpec(BaseModel):
     routes: list[Name] | None = None
     models: list[Pattern] | None = None
     limits: Limits = []
+    task: TaskSpec | None = None
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:

@@ -14,7 +14,7 @@ from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, Target
 from gateway.rules.route import Hedge, Patience, Route, Target
 from gateway.rules.spilling import spilling
 from gateway.rules.steered import steered
-from gateway.rules.task_rules import task_rule
+from gateway.rules.task_rules import budgeted
 from gateway.rules.tenancy import Tenancy, build_tenancy
 from gateway.rules.unpriced import with_unpriced
 from gateway.worth import Deadline, Worth
@@ -152,6 +152,7 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
     route, zone = _plain_route(name, tuple(spec.models), targets, step), policy.limits.time_zone
     unpriced, where = step("unpriced")
     route = with_unpriced(route, unpriced, where=where)
+    route = budgeted(route, step, policy.routes)
     route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
     route = judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
     return spilling(route, spec.spill, target=target, time_zone=zone)
@@ -184,7 +185,6 @@ def _plain_route(
         patience=Patience(**step("timeouts")[0].model_dump()),
         attempts=step("attempts")[0],
         deadline=Deadline(**deadline.model_dump()) if (deadline := step("deadline")[0]) is not None else None,
-        task=task_rule(task[0], policy.routes, where=task[1]) if (task := step("task"))[0] is not None else None,
         hedge=Hedge(**hedge.model_dump()) if (hedge := step("hedge")[0]) is not None else None,
         resume=step("resume")[0],
     )

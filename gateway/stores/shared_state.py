@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from gateway.fleet.fleet import Fleet
 from gateway.limits.borrower import Borrower
 from gateway.limits.gate import Gate
+from gateway.limits.task_admission import TaskAdmission
+from gateway.limits.task_budgets import TaskBudgets
 from gateway.ports import Clock, Shared
 from gateway.prices.price_book import PRICES_FILE, PriceBook
 from gateway.rules.world import World
@@ -35,6 +37,7 @@ class SharedState:
     facts: Shared
     gate: Gate
     steering: Steering
+    tasks: TaskAdmission
     replicas: Replicas | None = None
 
     def serves(self, world: World) -> None:
@@ -55,6 +58,7 @@ class SharedState:
     async def close(self) -> None:
         """Gives back what it has of the limits, and tells the others that it leaves; idempotent."""
         await self.steering.close()
+        await self.tasks.close()
         await self.gate.borrower.close()
         if self.replicas is not None:
             await self.replicas.close()
@@ -95,7 +99,8 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
         gate = Gate(Borrower(lender, replica=name, clock=clock), clock=clock)
         steering = Steering(clock=clock, seat=name, gate=gate)
         fleet = Fleet(clock=clock, shared=alone, prices=prices)
-        return SharedState(fleet=fleet, facts=alone, gate=gate, steering=steering)
+        tasks = TaskAdmission(TaskBudgets(lender, replica=name, clock=clock), fleet)
+        return SharedState(fleet=fleet, facts=alone, gate=gate, steering=steering, tasks=tasks)
     from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
     from gateway.stores.redis_lender import RedisLender  # noqa: PLC0415  # likewise
 
@@ -109,6 +114,8 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
     )
     replicas = Replicas(name, store, clock=clock)
     fleet = Fleet(clock=clock, shared=replicas, replica=name, tell=replicas.tell, prices=prices)
-    gate = Gate(Borrower(RedisLender(store), replica=name, clock=clock), clock=clock)
+    common = RedisLender(store)
+    gate = Gate(Borrower(common, replica=name, clock=clock), clock=clock)
+    tasks = TaskAdmission(TaskBudgets(common, replica=name, clock=clock), fleet)
     steering = Steering(clock=clock, seat=name, gate=gate)
-    return SharedState(fleet=fleet, facts=replicas, gate=gate, steering=steering, replicas=replicas)
+    return SharedState(fleet=fleet, facts=replicas, gate=gate, steering=steering, tasks=tasks, replicas=replicas)
