@@ -188,6 +188,13 @@ class Price:
         return rates
 
 
+@dataclass(frozen=True, kw_only=True)
+class AssumedPrice(Price):
+    """What a route takes a model to cost of which nobody knows the price."""
+
+    source: ClassVar[str] = "assumed"
+
+
 def _rates(*layers: "Price | PriceChange") -> _Rates:
     """In pico-dollars; of what several layers say, the last counts."""
 
