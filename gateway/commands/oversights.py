@@ -31,10 +31,21 @@ def _of_route(route: Route, earlier: tuple[Route, ...], world: World) -> Iterato
     for target, times in Counter(_spelt_out(target, world) for target in route.targets).items():
         if times > 1:
             yield f"{where}.targets: `{_name(target)}` is there {times} times; once is enough"
+    yield from _endless(route, world, where)
     patience = route.patience
     for key, limit_s in (("first_token_s", patience.first_token_s), ("idle_s", patience.idle_s)):
         if limit_s >= patience.total_s:
             yield f"{where}.timeouts: `{key}` ({limit_s:g} s) never counts, for `total_s` is {patience.total_s:g} s"
+
+
+def _endless(route: Route, world: World, where: str) -> Iterator[str]:
+    """A queue in which nobody ever waits."""
+    if getattr(route.admitter, "limit", 1) is not None:
+        return
+    facts = {target.backend: world.backends[target.backend].facts() for target in route.targets if not target.drain}
+    for name, known in facts.items():
+        if known.concurrency is None and known.adaptive is None:
+            yield f"{where}.admit: nobody ever waits, for `limit` is null and `{name}` says no `concurrency`"
 
 
 def _spelt_out(target: Target, world: World) -> Target:

@@ -13,6 +13,7 @@ token, others whole within 20 s, batch within 300 s. Each way to run writes its 
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import sys
 import time
@@ -47,6 +48,7 @@ from gateway.rules.policy_file import parse_policy  # noqa: E402  # likewise
 from gateway.rules.world import World, build_world  # noqa: E402  # likewise
 from gateway.stores.memory import MemoryShared  # noqa: E402  # likewise
 from gateway.types import Attempt, LedgerEntry, Outcome, Status  # noqa: E402  # likewise
+from policies.admit._fair_order import CLASSES, FairOrder, Waiter  # noqa: E402  # likewise
 from tests.virtual_time import LoopClock, run_virtually  # noqa: E402  # likewise
 
 OUT = Path(__file__).with_name("out") / "admission.json"
@@ -218,10 +220,43 @@ def _quantile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=_QUANTILES)[percent - 1] if len(values) > 1 else 0.0
 
 
+_CROWD, _DECISIONS = 1000, 5000
+
+
+def decision_us() -> dict[str, float]:
+    """CPU of one decision with 1,000 in the queue: what is before a newcomer, its place there, and who is next."""
+    dice = random.Random(3)  # noqa: S311  # a repeatable queue, no secret
+    order, taken_us = FairOrder(age_s=150.0), []
+
+    def newcomer(now_s: float) -> Waiter:
+        return Waiter(
+            tenant=f"t{dice.randrange(50)}",
+            priority=dice.choice(CLASSES),
+            weight=1.0,
+            tokens=dice.randrange(10, 900),
+            work_s=dice.uniform(0.5, 30.0),
+            slack_s=dice.uniform(0.1, 30.0),
+            since_s=now_s,
+        )
+
+    for _ in range(_CROWD):
+        order.push(newcomer(0.0))
+    for number in range(_DECISIONS):
+        waiter = newcomer(number / 100)
+        begun_ns = time.thread_time_ns()
+        order.work_ahead_s(waiter)
+        order.push(waiter)
+        served = order.pop(number / 100)
+        assert served is not None, "there are a thousand"
+        order.charge(served.tenant, served.weight, served.tokens)
+        taken_us.append((time.thread_time_ns() - begun_ns) / 1000)
+    return {"p50": _quantile(taken_us, 50), "p99": _quantile(taken_us, 99)}
+
+
 def compete(lengths: Sequence[Lengths]) -> dict[str, Any]:
     """Everybody under every load."""
     per_s = capacity(lengths)
-    report: dict[str, Any] = {"capacity_per_s": per_s, "loads": {}}
+    report: dict[str, Any] = {"capacity_per_s": per_s, "decision_us": decision_us(), "loads": {}}
     for load, phases in LOADS.items():
         rates, lasts_s = [(s, times * per_s) for s, times in phases], sum(s for s, _ in phases)
         made: dict[str, Any] = {}
@@ -259,6 +294,8 @@ def tables(report: Mapping[str, Any]) -> str:
                 f"over {ours['refusals']:.0f} refusals, each said in {ours['refuse_us_p50']:.0f} us "
                 f"(p99 {ours['refuse_us_p99']:.0f} us)."
             )
+    crowd = report["decision_us"]
+    parts.append(f"A decision with {_CROWD:,} in the queue: {crowd['p50']:.1f} us (p99 {crowd['p99']:.1f} us)")
     parts.append(f"At 0.8x, goodput beside no control: {report['beside_no_control_at_0.8x']:.3f}")
     return "\n\n".join(parts)
 

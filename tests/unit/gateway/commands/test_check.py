@@ -225,3 +225,17 @@ def test_a_limit_in_dollars_beside_an_unknown_price_is_warned_of(
     for whose in ("tenant `t`", "backend `a`"):
         assert f"warning: the limit of {whose} is $5.0000 per day: it {what}, where no price is known" in out
     assert " b," not in out
+
+
+def test_a_queue_in_which_nobody_ever_waits_is_warned_of(run: Any, tmp_path: Path) -> None:
+    """The bound is left to backends that have none."""
+    policy = tmp_path / "endless.yaml"
+    text = """
+        backends: {a: {use: fake, models: [m], %s}}
+        routes: {main: {models: [m], targets: [a], admit: {use: fair_queue, limit: null}}}
+    """
+    warned = []
+    for concurrency in ("", "concurrency: 8", "concurrency: {adaptive: {}}"):
+        policy.write_text(text % concurrency)
+        warned.append("nobody ever waits" in "".join(run("check", policy)[1:]))
+    assert [True, False, False] == warned
