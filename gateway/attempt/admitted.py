@@ -19,7 +19,7 @@ class Admitted:
         try:
             await self._visit.__aenter__()
         finally:
-            queued = self._visit.queued
+            queued = getattr(self._visit, "queued", None)  # a plain context manager will do for an admitter
             if queued is not None:
                 self._journal.headers = (*self._journal.headers, *_headers(queued))
 
