@@ -114,11 +114,15 @@ class SessionChains:
 
     A conversation is found again by what its client calls it and by its first words, and is believed to be the same
     only after every turn that it had compares equal. The turns that are remembered for that take at most ``most_bytes``
-    of memory, one conversation at most an eighth of it; who was asked for longest ago goes first.
+    of memory, one conversation at most a quarter of it; who was asked for longest ago goes first. Prompts of less than
+    ``worth_bytes`` are hashed each time: that takes no longer than to find them again.
     """
 
-    def __init__(self, *, most_bytes: int = 16 * 1024 * 1024, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, *, most_bytes: int = 4 * 1024 * 1024, worth_bytes: int = 4096, chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
         self._most_bytes = most_bytes
+        self._worth_bytes = worth_bytes
         self._chunk_bytes = chunk_bytes
         self._sessions: OrderedDict[Any, _Session] = OrderedDict()
         self._last: tuple[ChatRequest | None, PromptChain] = (None, PromptChain((), (), 0))
@@ -142,6 +146,8 @@ class SessionChains:
             running = RunningChain(salt, chunk_bytes=self._chunk_bytes)
             running.append(opening + prompt_bytes(text))
             return running.chain()
+        if request.prompt_bytes < self._worth_bytes:
+            return _from_scratch(salt, opening, messages, text, self._chunk_bytes)
         key = (salt, session_hint(request), _first_words(request))
         known = self._take(key)
         if known is None or not known.goes_on(opening, messages, text):
@@ -157,13 +163,25 @@ class SessionChains:
         return session
 
     def _keep(self, key: Any, session: _Session) -> None:
-        if session.weight_bytes * 8 > self._most_bytes:
+        if session.weight_bytes * 4 > self._most_bytes:
             return
         self.held_bytes += session.weight_bytes
         self._sessions[key] = session
         while self.held_bytes > self._most_bytes:
             _, gone = self._sessions.popitem(last=False)
             self.held_bytes -= gone.weight_bytes
+
+
+def _from_scratch(
+    salt: bytes, opening: bytes, messages: tuple[Message, ...], text: str, chunk_bytes: int
+) -> PromptChain:
+    running = _opened(salt, opening, chunk_bytes)
+    for message in messages:
+        running.append(message_bytes(message))
+        running.end_turn()
+    if text:
+        running.append(utf8(text))
+    return running.chain()
 
 
 def _opened(salt: bytes, opening: bytes, chunk_bytes: int) -> RunningChain:

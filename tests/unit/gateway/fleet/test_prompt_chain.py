@@ -176,7 +176,7 @@ def test_the_running_chain_is_the_chain_from_scratch_whatever_becomes_of_the_his
     make_request: Make, edits: list[Edit], first: Message, hint: str, most_bytes: int
 ) -> None:
     """Goes on, is edited anywhere, is cut short; with and without a name, and with hardly any memory."""
-    chains, history = SessionChains(most_bytes=most_bytes, chunk_bytes=16), [first]
+    chains, history = SessionChains(most_bytes=most_bytes, worth_bytes=0, chunk_bytes=16), [first]
     for edit in edits:
         history = edit.of(history)
         request = make_request(messages=tuple(history), session=hint)
@@ -187,7 +187,7 @@ def test_the_running_chain_is_the_chain_from_scratch_whatever_becomes_of_the_his
 @given(pieces=st.lists(st.text(max_size=20), min_size=1, max_size=6))
 def test_a_completion_that_goes_on_has_the_chain_from_scratch(make_request: Make, pieces: list[str]) -> None:
     """Each prompt is the one before and more."""
-    chains = SessionChains(chunk_bytes=16)
+    chains = SessionChains(worth_bytes=0, chunk_bytes=16)
     for count in range(1, len(pieces) + 1):
         request = make_request(prompt="".join(pieces[:count]), operation=Operation.COMPLETION)
         assert SessionChains(chunk_bytes=16).chain(request) == chains.chain(request)
@@ -200,7 +200,7 @@ def test_a_session_of_five_hundred_turns_hashes_every_turn_once(
     laid_out = []
     real = prompt_chain.message_bytes
     monkeypatch.setattr(prompt_chain, "message_bytes", lambda message: laid_out.append(message) or real(message))
-    chains, turns = SessionChains(), [f"turn {number} " * 20 for number in range(1000)]
+    chains, turns = SessionChains(worth_bytes=0), [f"turn {number} " * 20 for number in range(1000)]
     for count in range(1, 1001, 2):
         chains.chain(make_request(*turns[:count]))
     assert 999 == len(laid_out)
@@ -219,8 +219,8 @@ def test_two_tenants_with_the_same_words_and_the_same_hint_share_nothing(make_re
 def test_a_megabyte_is_a_prompt_like_any_other_and_not_remembered_where_it_would_push_out_the_rest(
     make_request: Make,
 ) -> None:
-    """One conversation takes an eighth of the memory at most."""
-    chains = SessionChains(most_bytes=1_000_000)
+    """One conversation takes a quarter of the memory at most."""
+    chains = SessionChains(most_bytes=1_000_000, worth_bytes=0)
     chains.chain(make_request("small"))
     chain_ = chains.chain(make_request("x" * 1_000_000))
     assert 489 == len(chain_.digests)
@@ -229,11 +229,20 @@ def test_a_megabyte_is_a_prompt_like_any_other_and_not_remembered_where_it_would
 
 def test_the_memory_of_conversations_is_bounded_and_the_oldest_go_first(make_request: Make) -> None:
     """By their text and what it takes to keep it."""
-    chains = SessionChains(most_bytes=100_000)
+    chains = SessionChains(most_bytes=100_000, worth_bytes=0)
     for number in range(500):
         chains.chain(make_request(f"{number} " * 200))
         assert chains.held_bytes <= 100_000
     assert 40 < len(chains) < 120
+
+
+def test_a_short_prompt_is_not_remembered_and_has_the_same_chain(make_request: Make) -> None:
+    """Below 4 KB: to find it again would take as long as to hash it."""
+    chains, short = SessionChains(), "word " * 500
+    for text_ in (short, short + " and more", LONG):
+        request = make_request(text_)
+        assert SessionChains(worth_bytes=0).chain(request) == chains.chain(request)
+    assert 1 == len(chains)
 
 
 @given(sent=st.lists(st.lists(messages, max_size=4), max_size=4), asked=st.lists(messages, max_size=4))
@@ -241,7 +250,7 @@ def test_no_more_is_claimed_to_be_warm_than_the_common_beginning(
     make_request: Make, sent: list[list[Message]], asked: list[Message]
 ) -> None:
     """Of any prompt that was sent there before; and nothing at all for another tenant."""
-    index, chains = PrefixIndex(), SessionChains(chunk_bytes=8)
+    index, chains = PrefixIndex(), SessionChains(worth_bytes=0, chunk_bytes=8)
     cache = index.open()
     for history in sent:
         index.read(chains.chain(make_request(messages=tuple(history))).digests, cache, 0.0)
