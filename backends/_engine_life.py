@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from backends._engine_price import BusyMeter
 from backends._supervisor import keep_alive
 from embedded_engine.client import EngineDied, EngineProcess, EngineStartFailed
 from embedded_engine.errors import ModelNotFound
@@ -53,6 +54,7 @@ class EngineLife:
         self.name = ""
         self.world: Surroundings | None = None
         self.engine: EngineProcess | SharedEngine | None = None
+        self.busy: BusyMeter | None = None
         self.ready: Ready | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._reason = "the engine is not started"
@@ -84,6 +86,7 @@ class EngineLife:
     def start(self, name: str, world: Surroundings, model: str, settings: EngineSettings, terms: Terms) -> None:
         """Begins to keep an engine alive, until ``close``. The settings' ``model_path`` is filled in at each start."""
         self.name, self.world, self._longest_wait_s = name, world, terms.restart_max_s
+        self.busy = BusyMeter(world.clock.now_s, lambda: self.in_flight)
         self._expect(_STARTING, _PROCESS_START_S)
         self._supervisor = asyncio.create_task(
             keep_alive(

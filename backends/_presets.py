@@ -22,6 +22,8 @@ from gateway.types import Operation
 class Preset:
     """What is known of a provider: its address, its key's usual name, what it serves, refuses and costs.
 
+    ``price_list`` is whose published prices its models have, ``states_cost`` whether its answers say what they cost.
+
     ``use`` is the backend that it is for, ``can`` what nobody is taken to be able to who does not say so.
     """
 
@@ -31,6 +33,8 @@ class Preset:
     lacks: frozenset[str] = frozenset()
     can: frozenset[str] = frozenset()
     price: Price | None = None
+    price_list: str = ""
+    states_cost: bool = False
     prompt_cache: PromptCache | None = None
     use: str = "openai_compatible"
     dialect: ChatDialect = field(default_factory=ChatDialect)
@@ -65,6 +69,11 @@ def preset_named(name: str, *, use: str = "openai_compatible") -> Preset:
     raise ValueError(f"`preset`: there is no `{name}`; {hint}there is {', '.join(known)}")
 
 
+def price_list_of(said: str, preset: Preset | None) -> str:
+    """Whose published prices hold: as the policy file says (``none`` for nobody's), else as the preset knows."""
+    return "" if said == "none" else said or (preset.price_list if preset else "")
+
+
 def _preset(
     *,
     base_url: str,
@@ -74,6 +83,7 @@ def _preset(
     price: dict[str, float] | None = None,
     prompt_cache: dict[str, Any] | None = None,
     dialect: dict[str, Any] | None = None,
+    states_cost: bool = False,
     **names: str,
 ) -> Preset:
     return Preset(
@@ -84,6 +94,7 @@ def _preset(
         price=_price(price) if price else None,
         prompt_cache=PromptCache(**prompt_cache) if prompt_cache else None,
         dialect=ChatDialect(**dialect or {}),
+        states_cost=states_cost,
         **names,
     )
 

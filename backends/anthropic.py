@@ -200,4 +200,5 @@ class Anthropic:
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or _preset().prompt_cache,
+            price_list="" if self.base_url else _preset().price_list,
         )

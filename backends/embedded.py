@@ -16,6 +16,7 @@ from backends._engine_condition import condition
 from backends._engine_embeddings import embed_of, embeddings_body
 from backends._engine_life import EngineLife, Terms
 from backends._engine_model import check_template, model_needs
+from backends._engine_price import engine_price, usd_for
 from backends._engine_request import CAPABILITIES, CARRIES, generations
 from backends._http import UpstreamNotFound
 from backends._listed_price import ListedPrice
@@ -28,7 +29,7 @@ from embedded_engine.settings import EngineSettings
 from gateway.errors import ConfigurationError, UpstreamError, UpstreamUnreachable
 from gateway.facts import BackendFacts, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
-from gateway.price import MILLION, Price
+from gateway.price import Price
 from gateway.types import Call, Finish, Operation
 from gateway.wire.anthropic_count import count_body, push_whole
 from gateway.wire.hub import TRANSLATED, as_chat, chat_request
@@ -37,7 +38,6 @@ _OF_TEXT = frozenset({Operation.COMPLETION, Operation.EMBEDDING})
 _OF_CHATS = frozenset({Operation.CHAT}) | TRANSLATED
 """What needs a chat template."""
 
-_SECONDS_PER_HOUR = 3600
 _LEAST_STALLED_AFTER_S = 1.0
 _PROMPT_CACHE = PromptCache(at_first_token=True)
 """Prompts are remembered as soon as they are read, to the token."""
@@ -78,8 +78,10 @@ class Embedded:
         draft_model: A small model of the same vocabulary that drafts, named as ``model`` is; pays for large ones only.
         prefix_cache_bytes: Memory in which prompts are remembered, so that those that begin alike cost less.
         price: Zero unless given: the machine is paid for already. (No price at all would mean that nobody knows.)
-        usd_per_hour: What the machine costs, instead of ``price``: a token then costs the time that it takes a single
-            request at the speeds measured at load, ``usd_per_hour / 3600 / tokens_per_s``.
+        usd_per_hour: What the machine costs, instead of ``price``: an answer then costs its part of the time in which
+            the engine was busy, divided at every moment among the requests in it. Expected is what a single request
+            would cost at the speeds measured at load, ``usd_per_hour / 3600 / tokens_per_s`` a token; so much costs
+            what was given up before its end.
         restart_min_s: The wait after the engine's first early death; it doubles with each further one.
         restart_max_s: And grows no further than this.
         healthy_s: After a life of so long a death is the first again.
@@ -150,7 +152,7 @@ class Embedded:
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``. Cancelling frees the engine's slot within one of its steps."""
         try:
-            return await self._send(call, sink)
+            return await self._metered(call, sink)
         except (RequestFailed, EngineDied, ProtocolError) as error:
             ours = translated(error)
             ours.backend = self._life.name
@@ -189,6 +191,7 @@ class Embedded:
             keeps_prefixes=ready is not None and ready.keeps_prefixes,
             prompt_cache=_PROMPT_CACHE,
             in_flight=life.in_flight,
+            states_cost=self.usd_per_hour is not None,
         )
 
     def condition(self) -> Mapping[str, Any]:
@@ -223,13 +226,21 @@ class Embedded:
     def _price(self, ready: Ready | None) -> Price | None:
         if self.usd_per_hour is None:
             return self.price or Price(input_usd_per_mtok=Decimal(0), output_usd_per_mtok=Decimal(0))
-        if ready is None:
-            return None
-        usd_per_second = self.usd_per_hour / _SECONDS_PER_HOUR
-        return Price(
-            input_usd_per_mtok=usd_per_second / Decimal(ready.self_test.prefill_tokens_per_s) * MILLION,
-            output_usd_per_mtok=usd_per_second * Decimal(ready.self_test.decode_s_per_token) * MILLION,
-        )
+        return engine_price(self.usd_per_hour, ready) if ready is not None else None
+
+    async def _metered(self, call: Call, sink: Sink) -> Finish:
+        busy = self._life.busy
+        if self.usd_per_hour is None or busy is None:
+            return await self._send(call, sink)
+        entered, busy_s = busy.enter(), 0.0
+        try:
+            finish = await self._send(call, sink)
+        finally:
+            busy_s = busy.leave(entered)
+        if finish.usage is None:
+            return finish
+        usd = usd_for(self.usd_per_hour, busy_s)
+        return replace(finish, usage=replace(finish.usage, stated_usd=usd))
 
     async def _send(self, call: Call, sink: Sink) -> Finish:
         life = self._life

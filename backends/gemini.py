@@ -175,4 +175,5 @@ class Gemini:
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or _PROMPT_CACHE,
+            price_list="" if self.base_url else "google",
         )

@@ -10,7 +10,7 @@ from backends._chat_dialect import ChatDialect
 from backends._headers import HeaderValue, check_headers, variables
 from backends._keys import KeyNames
 from backends._models import Models, listed
-from backends._presets import Preset, preset_named
+from backends._presets import Preset, preset_named, price_list_of
 from backends._upstream import Ask, Transport, Upstream, bearer_header
 from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
 from gateway.ports import Origin, Sink, Surroundings
@@ -89,6 +89,10 @@ class OpenAICompatible:
         max_retry_after_s: The longest ``Retry-After`` that is believed.
         prompt_cache: The rules by which it caches prompts, where it has any besides being full: ``min_tokens``,
             ``step_tokens``, ``ttl_s``, ``at_first_token``. A preset knows its provider's.
+        price_list: Whose published prices hold for a model without a price in ``models``: a name that ``headrace prices
+            --providers`` lists. A preset knows its provider's; ``none`` for no list.
+        states_cost: Whether its answers say in ``usage.cost`` what they cost in US dollars; believed before a published
+            price, and never a zero.
         past_reasoning: Whether requests that are translated bring back what the model thought in earlier turns
             (``reasoning_content``); true unless a preset knows that the provider refuses it.
     """
@@ -111,6 +115,8 @@ class OpenAICompatible:
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
     prompt_cache: PromptCache | None = None
+    price_list: str = ""
+    states_cost: bool | None = None
     past_reasoning: bool | None = None
 
     def __post_init__(self) -> None:
@@ -220,4 +226,6 @@ class OpenAICompatible:
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or (known.prompt_cache if known else None),
+            price_list=price_list_of(self.price_list, known),
+            states_cost=known is not None and known.states_cost if self.states_cost is None else self.states_cost,
         )
