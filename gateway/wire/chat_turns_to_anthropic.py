@@ -73,8 +73,10 @@ class _Turns:
     def _assistant(self, message: Fields, where: str) -> None:
         if message.get("audio") is not None:
             raise cannot_carry(f"{where}.audio")
-        blocks = [*_thoughts(message), *_named(message, _blocks(message, where))]
+        blocks = [*_thoughts(message, where), *_named(message, _blocks(message, where))]
         if refusal := message.get("refusal"):
+            if not isinstance(refusal, str):
+                raise cannot_carry(f"{where}.refusal")
             blocks.append(_text(refusal))
         for at, call in enumerate(message.get("tool_calls") or ()):
             blocks.append(_call(call, f"{where}.tool_calls[{at}]"))
@@ -148,11 +150,14 @@ def _named(message: Fields, blocks: list[Fields]) -> list[Fields]:
     return [{**first, "text": f"{name}: {first['text']}"}, *blocks[1:]]
 
 
-def _thoughts(message: Fields) -> list[Fields]:
+def _thoughts(message: Fields, where: str) -> list[Fields]:
+    blocks = message.get("thinking_blocks") or []
+    if not isinstance(blocks, list):
+        raise cannot_carry(f"{where}.thinking_blocks")
     kinds = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
     return [
         {"type": block["type"], **{name: block.get(name, "") for name in kinds[block["type"]]}}
-        for block in message.get("thinking_blocks") or ()
+        for block in blocks
         if isinstance(block, dict) and block.get("type") in kinds and (block.get("signature") or block.get("data"))
     ]
 
@@ -161,14 +166,16 @@ def _call(call: Fields, where: str) -> Fields:
     function = call.get("function")
     if call.get("type", "function") != "function" or not isinstance(function, dict):
         raise cannot_carry(where)
-    arguments = function.get("arguments") or "{}"
+    name, arguments = function.get("name"), function.get("arguments") or "{}"
+    if not isinstance(name, str) or not isinstance(arguments, str):
+        raise cannot_carry(f"{where}.function")
     try:
         _OBJECT.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
         given: Any = {"malformed_arguments": arguments}
     else:
         given = Raw(arguments.encode())
-    return _marked({"type": "tool_use", "id": _id(call.get("id", "")), "name": function["name"], "input": given}, call)
+    return _marked({"type": "tool_use", "id": _id(call.get("id", "")), "name": name, "input": given}, call)
 
 
 def _id(call_id: str) -> str:
