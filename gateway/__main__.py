@@ -18,7 +18,9 @@ _COMMANDS = {
     "explain": "show what a policy would do with a request, and why",
     "forecast": "measure how well answer lengths are forecast",
     "report": "show what requests and tasks cost, took and came to",
+    "advise": "tell where time and money go, and what would help",
     "export": "write the ledger's requests as a trace for replay",
+    "prices": "show which price holds where, or fetch a newer price list",
     "replay": "play a trace through a policy on simulated engines",
     "plugins": "list the plugins, or describe one",
 }

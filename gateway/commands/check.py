@@ -11,6 +11,7 @@ from gateway.commands.oversights import oversights
 from gateway.errors import ConfigurationError
 from gateway.facts import Needs
 from gateway.ports import Backend
+from gateway.prices.price_book import PRICES_FILE, PriceBook
 from gateway.settings import read_settings
 
 
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     for route in world.routes:
         targets = ", ".join(f"{t.backend}/{t.model}" if t.model else t.backend for t in route.targets)
         print(f"route {route.name}: {', '.join(route.models)} -> {targets}")
-    hardly_meant = oversights(world, now_unix_s=SystemClock().unix_s())
+    hardly_meant = oversights(world, PriceBook(settings.state_dir / PRICES_FILE), now_unix_s=SystemClock().unix_s())
     for warning in (*(f"{name} is not set in this environment" for name in unset), *missing, *hardly_meant):
         print(f"warning: {warning}")
     if not world.tenancy.keys:

@@ -26,6 +26,7 @@ from gateway.door import new_request_id
 from gateway.errors import ConfigurationError, HeadraceError
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.lane import DRAINING
+from gateway.prices.price_book import PRICES_FILE, PriceBook
 from gateway.rules.tenancy import OPEN_HOUSE
 from gateway.rules.world import World
 from gateway.settings import read_settings
@@ -114,7 +115,9 @@ def explain(world: World, body: bytes) -> Explanation:
     route = world.match(request.model)
     forecast = route.classifier.forecast(request)
     ctx = route.context(request, forecast)
-    snapshot = Fleet(clock=clock, shared=MemoryShared(clock)).snapshot(route, ctx, world.backends)
+    snapshot = Fleet(
+        clock=clock, shared=MemoryShared(clock), prices=PriceBook(read_settings().state_dir / PRICES_FILE)
+    ).snapshot(route, ctx, world.backends)
     as_up = tuple(one if one.down == DRAINING else replace(one, down=None) for one in snapshot)
     if route.steer is not None:
         steering = Steering(clock=clock, seat="")

@@ -6,19 +6,26 @@ from datetime import UTC, datetime
 
 from gateway.limits.limit import Measure
 from gateway.limits.refusal import words
+from gateway.prices.price_book import PriceBook
 from gateway.rules.route import Route, Target
 from gateway.rules.tenancy import Tenancy
 from gateway.rules.world import World
 
 
-def oversights(world: World, *, now_unix_s: float) -> tuple[str, ...]:
+def oversights(world: World, book: PriceBook, *, now_unix_s: float) -> tuple[str, ...]:
     """A sentence for each, in the order of the file."""
     routes = world.routes
     found = [sentence for at, route in enumerate(routes) for sentence in _of_route(route, routes[:at], world)]
     ways = [one for route in routes for one in (route, *((route.spill.route,) if route.spill else ()))]
     used = {target.backend for way in ways for target in way.targets}
     unused = (f"backends.{name}: no route uses it" for name in world.backends if name not in used)
-    return (*found, *unused, *_expired(world.tenancy, now_unix_s), *_without_price(world), *_blind_limits(world))
+    return (
+        *found,
+        *unused,
+        *_expired(world.tenancy, now_unix_s),
+        *_without_price(world, book),
+        *_blind_limits(world, book),
+    )
 
 
 def _of_route(route: Route, earlier: tuple[Route, ...], world: World) -> Iterator[str]:
@@ -54,19 +61,19 @@ def _spelt_out(target: Target, world: World) -> Target:
     return target if target.model or len(served) != 1 else Target(backend=target.backend, model=next(iter(served)))
 
 
-def _silent(world: World) -> Iterator[tuple[str, list[str]]]:
+def _silent(world: World, book: PriceBook) -> Iterator[tuple[str, list[str]]]:
     """The backends that do not say what all of their models cost, and those models by name."""
     for name, backend in world.backends.items():
         facts = backend.facts()
         # One that is down until it is started may learn its prices then.
         models = {} if facts.down else facts.models or {"": facts.unlisted}
-        silent = [model for model, known in models.items() if known.price is None]
+        silent = [model for model in models if book.price(facts, model) is None]
         if silent:
             yield name, silent
 
 
-def _without_price(world: World) -> Iterator[str]:
-    for name, silent in _silent(world):
+def _without_price(world: World, book: PriceBook) -> Iterator[str]:
+    for name, silent in _silent(world, book):
         who = ", ".join(f"`{model}`" for model in silent if model) or "its models"
         has = "have" if len(silent) > 1 or silent == [""] else "has"
         yield f"backends.{name}: {who} {has} no price: the bill assumes one, and the ledger has no cost"
@@ -80,9 +87,9 @@ def _expired(tenancy: Tenancy, now_unix_s: float) -> Iterator[str]:
             yield f"tenants.{identity.tenant}.keys.{identity.key}: it expired at {ended} and opens nothing"
 
 
-def _blind_limits(world: World) -> Iterator[str]:
+def _blind_limits(world: World, book: PriceBook) -> Iterator[str]:
     """Limits in US dollars beside backends whose price nobody knows: they refuse, or count nothing."""
-    tenancy, silent = world.tenancy, dict(_silent(world))
+    tenancy, silent = world.tenancy, dict(_silent(world, book))
     common = [limit for identity in tenancy.keys.values() for limit in identity.limits]
     common += [limit for _, limits in tenancy.models for limit in limits]
     beside = [(limit, list(silent)) for limit in dict.fromkeys(common)]
