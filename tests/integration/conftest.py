@@ -141,7 +141,7 @@ class Running:
         rows = self.gateway._rows
         assert rows is not None
         assert await rows.flush(), "the ledger was not written in time"
-        ids = await asyncio.to_thread(rows._read, "SELECT DISTINCT id FROM requests ORDER BY seq", ())
+        ids = await rows.tables.rows("SELECT DISTINCT id FROM requests ORDER BY seq")
         return [row for (request_id,) in ids for row in await rows.find(request_id)]
 
     async def row(self) -> dict[str, Any]:
