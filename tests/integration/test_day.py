@@ -39,7 +39,8 @@ async def test_a_short_day(day: Any) -> None:
     for figure in (figures["success"], figures["usd_per_success"]):
         assert figure["happened"] == pytest.approx(figure["told"])
         assert _is_near(figure["truth"], *figure["interval"])
-    assert all(_is_near(chance["truth"], chance["low"], chance["high"]) for chance in figures["chances"])
+    known = [chance for chance in figures["chances"] if chance["tasks"] >= 5]
+    assert all(_is_near(chance["truth"], chance["low"], chance["high"]) for chance in known)
     assert figures["of_oracle"]["0-1000"] > 0.75
     assert 0 < figures["explored"]["usd"] <= 2
     assert figures["canary"]["rolled_back_after_tasks"] is not None
