@@ -14,8 +14,10 @@ from gateway.fleet.adaptive_limit import AdaptiveLimit
 from gateway.fleet.cooling import Cooling
 from gateway.fleet.events import FirstToken, FleetEvent
 from gateway.fleet.lane import Lane, Look
+from gateway.fleet.outliers import without_outliers
 from gateway.fleet.peers import Peers
 from gateway.fleet.prefix import PrefixIndex
+from gateway.fleet.progress import Expectations, Progress
 from gateway.fleet.prompt_chain import Chains, SessionChains
 from gateway.fleet.room import Places, Rooms
 from gateway.fleet.speeds import Speeds
@@ -67,7 +69,7 @@ class Fleet:
         self._flown = 0
         self._away: set[str] = set()
         self._standings: dict[tuple[str, str], Standing] = {}
-        self._pools: dict[str, Speeds] = {}
+        self._pools: dict[str, tuple[Speeds, Expectations]] = {}
         self._lanes: dict[tuple[int, str], tuple[Route, list[Lane]]] = {}
         self._serving: frozenset[str] | None = None
         self._limits: dict[str, AdaptiveLimit] = {}
@@ -91,8 +93,9 @@ class Fleet:
         """The same, by the name under which it is kept."""
         known = self._standings.get((backend, model))
         if known is None:
-            pool = self._pools.setdefault(model, Speeds())
-            known = Standing(model=model, cache=self.prefixes.open(), work=Workload(pool))
+            speeds, common = self._pools.setdefault(model, (Speeds(), Expectations()))
+            cache = self.prefixes.open()
+            known = Standing(model=model, cache=cache, work=Workload(speeds), progress=Progress(common))
             self._standings[backend, model] = known
         return known
 
@@ -102,9 +105,12 @@ class Fleet:
     def cooling(self, backend: str, facts: BackendFacts) -> str | None:
         """Why the backend rests, where all of its models do."""
         self._notice_those_away({backend: facts})
-        found = [self.cooldowns.rests(backend, model) for model in facts.models or ("",)]
-        reasons = [rest[0] for rest in found if rest is not None]
-        return reasons[0] if len(reasons) == len(found) else None
+        found = [self._why_not(backend, model) for model in facts.models or ("",)]
+        return found[0] if all(found) else None
+
+    def _why_not(self, backend: str, model: str) -> str | None:
+        rest, known = self.cooldowns.rests(backend, model), self._standings.get((backend, model))
+        return rest[0] if rest is not None else (known.progress.reason or None) if known is not None else None
 
     def serves(self, backends: Collection[str]) -> None:
         """These are the backends of the policy: all others are forgotten, and not heard of any more."""
@@ -162,7 +168,7 @@ class Fleet:
             prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns, self.cooldowns.resting
         )
         ours, theirs = self.in_flight.get, self._peers.in_flight.get
-        return tuple(
+        found = tuple(
             [
                 lane.candidate(
                     look,
@@ -173,6 +179,7 @@ class Fleet:
                 for lane, tokens in zip(lanes, warm, strict=True)
             ]
         )
+        return without_outliers(lanes, found, now_s)
 
     def _places(self, route: Route, backends: Mapping[str, Backend]) -> Iterator[Places]:
         """Of each backend of a route: its free places, and how long it takes nothing. See ``gateway.fleet.room``."""

@@ -94,7 +94,11 @@ class Flight:
         """The prompt is read: it waits no longer, and its prefix is warm there."""
         if self._leg.seen or self._leg.over:
             return
-        self._standing.work.first_token(self._leg, now_s)
+        leg, standing = self._leg, self._standing
+        standing.work.first_token(leg, now_s)
+        standing.progress.first_token(
+            expected_s=leg.wait_s + leg.read_s, actual_s=max(now_s - leg.dispatched_s, 0.0), now_s=now_s
+        )
         if self._limit is not None:
             tokens, in_flight = self._sample
             sent_s = self._leg.dispatched_s
@@ -121,6 +125,8 @@ class Flight:
             standing.window.served(self._window_tokens)
         elif isinstance(error, UpstreamContextExceeded):
             standing.window.refused(self._window_tokens)
+        if isinstance(error, UpstreamTimeout) and error.blames_backend and self._leg.streams:
+            standing.progress.stalled(dispatched_s=self._leg.dispatched_s, now_s=now_s)
         if self._limit is not None and not self._leg.seen and isinstance(error, (UpstreamRateLimited, UpstreamTimeout)):
             self._limit.dropped(dispatched_s=self._leg.dispatched_s, now_s=now_s)
         read = self._leg.seen or error is None  # a whole answer's first token is not seen, its prompt is read

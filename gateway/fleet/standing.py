@@ -5,6 +5,7 @@ from math import exp2, inf
 
 from gateway.fleet.learned_window import LearnedWindow
 from gateway.fleet.prefix import BackendCache
+from gateway.fleet.progress import Expectations, Progress
 from gateway.fleet.workload import Workload
 
 _FORGET_HALF_LIFE_S = 30.0
@@ -27,6 +28,7 @@ class Standing:
     work: Workload = field(default_factory=Workload)
     warm_at_first_token: bool = False
     window: LearnedWindow = field(default_factory=LearnedWindow)
+    progress: Progress = field(default_factory=lambda: Progress(Expectations()))
     failures_in_a_row: int = 0
     probing: int = 0
     _attempts: float = field(default=0.0, repr=False)
@@ -57,6 +59,7 @@ class Standing:
         self.failures_in_a_row = 0
         self._row_grew_s = now_s
         self.window = LearnedWindow()
+        self.progress.begin_anew(now_s)
 
     @property
     def has_failed(self) -> bool:

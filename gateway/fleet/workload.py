@@ -108,6 +108,11 @@ class Workload:
         """How many prompts wait to be read."""
         return len(self._waiting)
 
+    @property
+    def oldest(self) -> Leg | None:
+        """Whose prompt is taken to be read now: of those that wait it was sent off first."""
+        return self._head
+
     def queued_s(self, now_s: float) -> float:
         """How long the prompts that wait keep it from reading another one."""
         while (head := self._head) is not None:
