@@ -149,11 +149,13 @@ async def _judged_alone(tables: LedgerTables, selection: Selection) -> dict[int,
 
 
 def _named(by: Sequence[str], key: Key) -> dict[str, str]:
-    values = [
-        date.fromordinal(_EPOCH_DAY + value).isoformat() if name == "day" else str(value)
-        for name, value in zip(by, key, strict=True)
-    ]
+    values = [day_of(value) if name == "day" else str(value) for name, value in zip(by, key, strict=True)]
     return dict(zip(by, values, strict=True))
+
+
+def day_of(days: int) -> str:
+    """The date that so many days after the epoch is."""
+    return date.fromordinal(_EPOCH_DAY + days).isoformat()
 
 
 def read_moment(text: str) -> float:
