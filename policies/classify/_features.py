@@ -119,18 +119,18 @@ def _of_answers(seen: Quantities, prompt_step: int) -> list[int]:
     return found
 
 
-def _of_words(words: Sequence[bytes], mean: int) -> list[int]:
+def _of_words(words: Sequence[bytes], mean: int) -> set[int]:
     """Words and pairs of words, the first and last ones once more by their place, and how the prompt begins and ends.
 
     ``mean`` is the mean answer so far in steps, 0 where there is none.
     """
     if not words:
-        return []
+        return set()
     codes = list(map(crc32, words))
     found = {*codes}
-    found |= {(code * 5 + after) & _BITS for code, after in pairwise(codes)}
-    found |= {code ^ _OPENING for code in codes[:_ENDS_WORDS]}
-    found |= {code ^ _ENDING for code in codes[-_ENDS_WORDS:]}
+    found.update([(code * 5 + after) & _BITS for code, after in pairwise(codes)])
+    found.update([code ^ _OPENING for code in codes[:_ENDS_WORDS]])
+    found.update([code ^ _ENDING for code in codes[-_ENDS_WORDS:]])
     later = mean > 0
     first = codes[0]
     found |= {
@@ -143,7 +143,7 @@ def _of_words(words: Sequence[bytes], mean: int) -> list[int]:
     }
     if later:
         found.add(hash((_WORD_MEAN, first, mean)) & _BITS)
-    return list(found)
+    return found
 
 
 def _of_spelling(prompt: bytes, seen: Quantities) -> list[int]:

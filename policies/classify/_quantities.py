@@ -18,8 +18,8 @@ CHARS_PER_TOKEN = 4.0
 HEAD_CHARS = 200
 TAIL_CHARS = 100
 
-_HEAD_WORDS = 50
-_TAIL_WORDS = 30
+_HEAD_WORDS = 32
+_TAIL_WORDS = 16
 _TURNS = 16
 _PROMPTS = 2
 _MESSAGES = 64
@@ -46,8 +46,8 @@ _BETWEEN = 2
 class Quantities(Struct, frozen=True):
     """What is counted. Lengths of answers are in tokens, reckoned from characters, the latest first.
 
-    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first fifty words and its
-    last thirty, ``before`` is the head of the prompt before it, ``tail`` the end of the last answer, ``system`` the
+    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first 32 words and its
+    last 16, ``before`` is the head of the prompt before it, ``tail`` the end of the last answer, ``system`` the
     head of the instructions. ``asked_tokens`` is a length that the
     prompt itself asks for ("in two sentences"), 0 where it asks for none, and ``asked_unit`` its unit.
     """
