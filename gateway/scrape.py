@@ -23,7 +23,12 @@ def live(
         in_flight=lambda: pipeline().running,
         queued=lambda: sum(getattr(admitter, "waiting", 0) for admitter in pipeline().rules.world.admitters().values()),
         backends=lambda: [
-            BackendState(name=name, up=backend.facts().down is None, in_flight=fleet.in_flight[name])
+            BackendState(
+                name=name,
+                up=(facts := backend.facts()).down is None,
+                in_flight=fleet.in_flight[name],
+                rests=fleet.cooling(name, facts) is not None,
+            )
             for name, backend in pipeline().rules.world.backends.items()
         ],
         dropped=lambda: {"handed_over": ledger().dropped, "rows": rows.dropped if rows else 0},

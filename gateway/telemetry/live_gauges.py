@@ -12,11 +12,12 @@ from gateway.telemetry.label_names import LabelNames
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendState:
-    """One backend as it is now. ``up`` means that it takes requests."""
+    """One backend as it is now. ``up`` means that it takes requests; one that rests, or is left alone, gets none."""
 
     name: str
     up: bool
     in_flight: int
+    rests: bool = False
 
 
 def _none() -> int:
@@ -95,9 +96,14 @@ class LiveCollector(Collector):
     def _backends(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("headrace_backend_up", "1 where the backend takes requests.", labels=["backend"])
         busy = GaugeMetricFamily("headrace_backend_in_flight", "Attempts running on the backend.", labels=["backend"])
+        rests = GaugeMetricFamily(
+            "headrace_backend_resting", "1 where it rests after failures, or does not get on.", labels=["backend"]
+        )
         for state in self._live.backends():
             if state.name in self.names.models:
                 up.add_metric([state.name], float(state.up))
                 busy.add_metric([state.name], state.in_flight)
+                rests.add_metric([state.name], float(state.rests))
         yield up
         yield busy
+        yield rests

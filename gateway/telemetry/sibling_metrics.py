@@ -30,7 +30,7 @@ class _Present(msgspec.Struct, frozen=True):
 
     in_flight: int
     queued: int
-    backends: list[tuple[str, bool, int]]
+    backends: list[tuple[str, bool, int, bool]]
     dropped: dict[str, int]
     observer_failures: int
 
@@ -112,7 +112,7 @@ class SiblingMetrics:
         mine = _Present(
             in_flight=live.in_flight(),
             queued=live.queued(),
-            backends=[(state.name, state.up, state.in_flight) for state in live.backends()],
+            backends=[(state.name, state.up, state.in_flight, state.rests) for state in live.backends()],
             dropped=dict(live.dropped()),
             observer_failures=live.observer_failures(),
         )
@@ -135,21 +135,21 @@ def _past(present: _Present) -> _Present:
 def _added(presents: Iterable[_Present]) -> _Present:
     """The sums. A backend is up where one worker at least can use it: it takes requests then."""
     in_flight = queued = observer_failures = 0
-    backends: dict[str, tuple[bool, int]] = {}
+    backends: dict[str, tuple[bool, int, bool]] = {}
     dropped: dict[str, int] = {}
     for present in presents:
         in_flight += present.in_flight
         queued += present.queued
         observer_failures += present.observer_failures
-        for name, up, busy in present.backends:
-            up_elsewhere, busy_elsewhere = backends.get(name, (False, 0))
-            backends[name] = (up or up_elsewhere, busy + busy_elsewhere)
+        for name, up, busy, rests in present.backends:
+            up_elsewhere, busy_elsewhere, rests_elsewhere = backends.get(name, (False, 0, False))
+            backends[name] = (up or up_elsewhere, busy + busy_elsewhere, rests or rests_elsewhere)
         for sink, count in present.dropped.items():
             dropped[sink] = dropped.get(sink, 0) + count
     return _Present(
         in_flight=in_flight,
         queued=queued,
-        backends=[(name, up, busy) for name, (up, busy) in backends.items()],
+        backends=[(name, *state) for name, state in backends.items()],
         dropped=dropped,
         observer_failures=observer_failures,
     )
@@ -161,7 +161,8 @@ def _sum(presents: Iterable[_Present]) -> Live:
         in_flight=lambda: all_of_them.in_flight,
         queued=lambda: all_of_them.queued,
         backends=lambda: [
-            BackendState(name=name, up=up, in_flight=in_flight) for name, up, in_flight in all_of_them.backends
+            BackendState(name=name, up=up, in_flight=in_flight, rests=rests)
+            for name, up, in_flight, rests in all_of_them.backends
         ],
         dropped=lambda: all_of_them.dropped,
         observer_failures=lambda: all_of_them.observer_failures,

@@ -135,7 +135,7 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
         in_flight=lambda: running[0],
         queued=lambda: 2,
         backends=lambda: (
-            BackendState(name="groq", up=True, in_flight=1),
+            BackendState(name="groq", up=True, in_flight=1, rests=True),
             BackendState(name="stranger", up=True, in_flight=9),
         ),
         dropped=lambda: {"sql": 4},
@@ -149,6 +149,7 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
         "headrace_queued{}": 2,
         "headrace_backend_up{backend=groq}": 1,
         "headrace_backend_in_flight{backend=groq}": 1,
+        "headrace_backend_resting{backend=groq}": 1,
         "headrace_ledger_dropped_total{sink=sql}": 4,
         "headrace_observer_failures_total{}": 5,
         "headrace_canary{route=default,state=rolled_back}": 1,
