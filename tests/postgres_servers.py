@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,12 +76,11 @@ class PostgresServer:
         assert 0 == done.returncode, done.stdout.decode(errors="replace")
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A server that runs; a test that stops it starts it again."""
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """A new server, for as long as the block runs."""
     folder = programs()
-    if folder is None:
-        pytest.skip("there is no PostgreSQL: pip install pgserver")
+    assert folder is not None
     with tempfile.TemporaryDirectory(prefix="headrace-postgres-") as place:
         if not os.getuid():
             shutil.chown(place, _anybody())
@@ -91,6 +91,15 @@ def postgres() -> Iterator[PostgresServer]:
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server that runs; a test that stops it starts it again."""
+    if programs() is None:
+        pytest.skip("there is no PostgreSQL: pip install pgserver")
+    with running_server() as server:
+        yield server
 
 
 def _anybody() -> str:
