@@ -31,6 +31,7 @@ from gateway.rules.policy_file import (
     WorthSpec,
     parse_policy,
 )
+from gateway.rules.steer_specs import ExploreSpec, SuccessSpec
 from gateway.rules.tenant_specs import LimitsSpec, TenantSpec
 from gateway.rules.world import build_world
 
@@ -266,6 +267,8 @@ _NESTED = {
     "hedge": HedgeSpec,
     "judge": JudgeSpec,
     "shadow": ShadowSpec,
+    "success": SuccessSpec,
+    "explore": ExploreSpec,
 }
 _WORDS_FOR = {"defaults": "as below", "tenants.*.routes": "all", "tenants.*.models": "all"}
 
