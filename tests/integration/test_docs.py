@@ -32,7 +32,7 @@ from gateway.rules.policy_file import (
     parse_policy,
 )
 from gateway.rules.steer_specs import ExploreSpec, SuccessSpec
-from gateway.rules.tenant_specs import LimitsSpec, TenantSpec
+from gateway.rules.tenant_specs import LimitsSpec, TaskSpec, TenantSpec
 from gateway.rules.world import build_world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -265,6 +265,7 @@ _NESTED = {
     "limits": LimitsSpec,
     "deadline": DeadlineSpec,
     "hedge": HedgeSpec,
+    "task": TaskSpec,
     "judge": JudgeSpec,
     "shadow": ShadowSpec,
     "success": SuccessSpec,
