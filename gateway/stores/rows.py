@@ -120,10 +120,10 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             arrival.id,
             arrival.received_unix_s,
             _label(arrival.tenant),
-            arrival.operation.value,
+            arrival.operation,
             _label(request.model) if request is not None else None,
             _label(entry.route),
-            outcome.status.value,
+            outcome.status,
             outcome.http_status,
             _label(outcome.finish_reason),
             outcome.error,
@@ -152,7 +152,8 @@ def pico_usd(cost_usd: Decimal | None) -> int | None:
     """US dollars as whole pico-dollars, rounded half to even; ``None`` where the cost is unknown or no number."""
     if cost_usd is None or not cost_usd.is_finite():
         return None
-    return _count(round(cost_usd * PICO_USD_PER_USD))
+    pico_usd = round(cost_usd * PICO_USD_PER_USD)
+    return pico_usd if -_INT64_MAX <= pico_usd <= _INT64_MAX else _count(pico_usd)
 
 
 def _tokens(attempts: Sequence[Attempt]) -> tuple[int, ...]:
@@ -211,7 +212,7 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
         n,
         _label(attempt.backend),
         _label(attempt.model),
-        attempt.status.value,
+        attempt.status,
         attempt.error,
         attempt.upstream_status,
         attempt.started_s - received_s,
@@ -232,9 +233,9 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
 
 def _label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
     """A label of bounded length that SQLite can store: a lone surrogate has no UTF-8."""
-    if len(text) > most:
-        text = text[:most]
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    if len(text) <= most and text.isascii():
+        return text
+    return text[:most].encode("utf-8", "replace").decode()
 
 
 def _forecast_counts(forecast: Forecast) -> tuple[int, ...]:

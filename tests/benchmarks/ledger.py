@@ -99,6 +99,7 @@ async def _measure(place: Path | str, folder: Path, rate: float, seconds: float)
     count = await rows.count()
     assert count == sent, (count, sent)
     return {
+        "path_alone_us_an_entry": await _path_alone_us(folder),
         "entries": sent,
         "entries_a_second": round(sent / made_s),
         "path_us_an_entry": round(path_s / sent * 1e6, 1),
@@ -107,6 +108,25 @@ async def _measure(place: Path | str, folder: Path, rate: float, seconds: float)
         "drained_s": round(drained_s, 2),
         "dropped": rows.dropped,
     }
+
+
+async def _path_alone_us(folder: Path) -> float:
+    """The path while the writer waits for more rows: between two batches, without another thread in its caches."""
+    rows = SqlLedger(folder / "alone.sqlite3", spool=folder / "alone")
+    rows.start()
+    ledger = EntryLedger([], [rows])
+    ledger.start()
+    entries, found = [_entry(number) for number in range(512)], []
+    for _ in range(20):
+        thread_s = time.thread_time()
+        for number in range(0, 512, 8):
+            for entry in entries[number : number + 8]:
+                ledger.record(entry)
+            await asyncio.sleep(0)
+        found.append((time.thread_time() - thread_s) / 512)
+        assert await rows.flush(60)
+    await ledger.close()
+    return round(sorted(found)[len(found) // 2] * 1e6, 1)
 
 
 def _bound_us(folder: Path) -> float:
