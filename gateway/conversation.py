@@ -44,11 +44,15 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     tool_call_id: str | None = None
+    refusal: Any = None
 
     def text(self) -> str:
-        """All text of the turn, its parts joined without a separator; empty where there is none."""
+        """All text of the turn, its parts joined without a separator; empty where there is none.
+
+        Of a turn in which the model declined it is the words of that.
+        """
         if self.content is None:
-            return ""
+            return self.refusal if isinstance(self.refusal, str) else ""
         if isinstance(self.content, str):
             return self.content
         return "".join(part.text or "" for part in self.content)

@@ -67,6 +67,8 @@ def _pieces(message: Message) -> Iterator[bytes]:
     elif message.content is not None:
         for part in message.content:
             yield _part(part)
+    else:
+        yield utf8(message.text())
     for call in message.tool_calls or ():
         yield FIELD + utf8(call.id)
         if call.function is not None:

@@ -1,0 +1,38 @@
+"""The pages that are made from the code say what the code does now."""
+
+from tests.references.translation_table import PAGE, page, providers
+
+NEEDS_NO_PLACE = {
+    "cache_control",
+    "messages.content (redacted_thinking)",
+    "messages.content (thinking)",
+    "messages.content.cache_control",
+    "messages.reasoning_content",
+    "messages.thinking_blocks",
+    "metadata",
+    "prediction",
+    "prompt_cache_key",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "thinking (adaptive)",
+    "thinking (disabled)",
+    "tools.cache_control",
+    "user",
+}
+"""Fields that may stay behind without a word: no answer depends on them, or nobody but their maker could read them."""
+DO_WITHOUT = {"`gemini`": {"messages.name", "tools.function.strict", "tools.strict"}}
+"""What a provider's calls and turns have no place for, and that it is known to keep to, or to lose, by itself."""
+
+
+def test_the_table_of_translations_is_current() -> None:
+    """`make references` writes it anew."""
+    assert page() == PAGE.read_text(encoding="utf-8")
+
+
+def test_no_field_is_dropped_in_silence() -> None:
+    """V07: of all that the clients' formats document, only what no answer depends on stays behind untold."""
+    rows = [line.strip("|").split("|") for line in page().splitlines() if line.startswith("| `")]
+    for column, provider in enumerate(providers(), start=1):
+        silent = {row[0].strip(" `") for row in rows if row[column].strip() == "not needed"}
+        assert silent <= NEEDS_NO_PLACE | DO_WITHOUT.get(provider, set())
