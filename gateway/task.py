@@ -48,6 +48,7 @@ class JudgedRequest(Struct, frozen=True, kw_only=True, gc=False):
 
     ``answered`` tells whether its client got a whole answer; ``cost_usd`` is over all attempts, ``None`` where a price
     is unknown; ``kind`` is ``None`` where it was refused before it was forecast; ``received_unix_s`` is when it came.
+    An answer that is not ``shown`` was judged and kept from the client: of a cascade's step, or of a shadow.
     """
 
     id: str
@@ -58,6 +59,7 @@ class JudgedRequest(Struct, frozen=True, kw_only=True, gc=False):
     kind: RequestKind | None = None
     cost_usd: Decimal | None = None
     received_unix_s: float = 0.0
+    shown: bool = True
 
 
 class Verdict(Struct, frozen=True, kw_only=True, gc=False):

@@ -47,6 +47,7 @@ def verdict_of(judged: JudgedAnswer) -> Verdict:
                 kind=judged.kind,
                 cost_usd=judged.cost_usd,
                 received_unix_s=judged.received_unix_s,
+                shown=seen,
             ),
         ),
     )
