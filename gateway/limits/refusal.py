@@ -1,5 +1,7 @@
 """What a client is told when a limit refuses: whose it is, how much it is, and when to come back."""
 
+from datetime import datetime
+
 from gateway.errors import HeadraceError, LimitExceeded, Overloaded
 from gateway.limits.allowance import Allowance
 from gateway.limits.limit import NANO, Limit, Measure
@@ -20,7 +22,8 @@ _UNITS = {
 def refusal(allowance: Allowance, amount: int, *, unix_s: float) -> HeadraceError:
     """The error of a limit that refused ``amount``.
 
-    429 for the tenant's own, 503 for one of ours. ``retry_after_s`` is when its window ends; there is none where not
+    429 for the tenant's own, 503 for one of ours. ``retry_after_s`` is when its window ends, which the words tell with
+    the offset of the limit's own place; there is none where not
     even a fresh window would suffice, for coming back cannot help then.
     """
     limit = allowance.limit
@@ -30,10 +33,9 @@ def refusal(allowance: Allowance, amount: int, *, unix_s: float) -> HeadraceErro
     if limit.period is None:
         return kind(f"{words(limit)}, which are under way", retry_after_s=_SOONEST_S)
     wait_s = max(allowance.window.end_unix_s - unix_s, _SOONEST_S)
-    left = _said(limit.measure, allowance.left)
-    return kind(
-        f"{words(limit)}: {left} left, and this request may take {_said(limit.measure, amount)}", retry_after_s=wait_s
-    )
+    left, needed = _said(limit.measure, allowance.left), _said(limit.measure, amount)
+    until = datetime.fromtimestamp(allowance.window.end_unix_s, limit.zone).isoformat()
+    return kind(f"{words(limit)}: {left} left until {until}, and this request may take {needed}", retry_after_s=wait_s)
 
 
 def unpriced(limit: Limit) -> HeadraceError:

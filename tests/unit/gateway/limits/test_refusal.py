@@ -29,14 +29,24 @@ def _allowance(measure: Measure, amount: int, *, spent: int = 0, held: int = 0, 
             1,
             (
                 "the limit of tenant `acme` is 60 requests per minute: "
-                "0 requests left, and this request may take 1 requests"
+                "0 requests left until 1970-01-01T00:17:00+00:00, and this request may take 1 requests"
             ),
             20.0,
         ),
         (
-            _allowance(Measure.USD, 5 * NANO, spent=4 * NANO, period=read_period("month"), scope="team:research"),
+            _allowance(
+                Measure.USD,
+                5 * NANO,
+                spent=4 * NANO,
+                period=read_period("month"),
+                scope="team:research",
+                zone=ZoneInfo("Asia/Tokyo"),
+            ),
             2 * NANO,
-            "the limit of team `research` is $5.0000 per month: $1.0000 left, and this request may take $2.0000",
+            (
+                "the limit of team `research` is $5.0000 per month: "
+                "$1.0000 left until 1970-01-01T09:17:00+09:00, and this request may take $2.0000"
+            ),
             20.0,
         ),
         (
