@@ -240,9 +240,8 @@ class Finish(Struct, frozen=True, kw_only=True, gc=False):
 class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One try on one backend, the abandoned ones too. Times are on the monotonic clock.
 
-    ``cost_usd`` is ``None`` where no price is known, which is not the same as free; ``cost_source`` says where it comes
-    from and ``cost_doubts`` why it may be wrong: see ``gateway.price``. ``answered_model`` is what the upstream calls
-    itself, where that is not ``model``. ``error`` is the error's class,
+    ``cost_usd`` is ``None`` where no price is known, which is not free; for ``cost_source`` and ``cost_doubts`` see
+    ``gateway.price``. ``answered_model`` is what the upstream calls itself where not ``model``. ``error`` is a class,
     ``detail`` its words, which may quote an upstream and so never become a label. A stream came in ``bursts``.
     """
 
@@ -266,13 +265,14 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):
-    """What the client got: the status, the HTTP status, and why the answer ended (``stop``, ``length``...)."""
+    """What the client got: both statuses, why the answer ended (``stop``...), until when it was held (``shown_s``)."""
 
     status: Status
     http_status: int
     finish_reason: str = ""
     error: str = ""
     detail: str = ""
+    shown_s: float | None = None
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):

@@ -38,7 +38,7 @@ class Cascade:
         self._docket = docket
         self._journal = loop.journal
         self._clock = loop.bench.clock
-        self._held = Held(loop.exchange, holding_headers(loop.ctx.request.arrival.id))
+        self._held = Held(loop.exchange, holding_headers(loop.ctx.request.arrival.id), self._clock.now_s)
         self._deadline_s = loop.limits.now_s() + loop.route.patience.total_s
         self._reasons: list[str] = []
 
@@ -57,6 +57,7 @@ class Cascade:
                     self._journal.decision = in_turn(decisions)
                 reason = await self._step(step, decisions[number], later=len(decisions) - 1 - number)
                 if reason is None:
+                    self._note_hold(step)
                     return
                 self._go_further(reason)
         finally:
@@ -130,6 +131,12 @@ class Cascade:
         others = tuple(header for header in self._journal.headers if header[0] != ESCALATED)
         said = ", ".join(self._reasons).encode("ascii", "replace")
         self._journal.headers = (*others, (ESCALATED, said))
+
+    def _note_hold(self, step: CascadeStep) -> None:
+        """The client saw a held answer when it went out, and not when its first token came."""
+        outcome = self._journal.outcome
+        if step.judging is not None and outcome is not None:
+            self._journal.outcome = with_changes(outcome, shown_s=self._held.shown_s)
 
     def _note_failure(self, step: CascadeStep, error: HeadraceError) -> None:
         """A step that gave no answer goes on the record of escalations, too: nobody can say that it was a bad one."""

@@ -32,13 +32,16 @@ class Held:
     """See ``gateway.exchange.Exchange``.
 
     An answer that grows beyond ``most_bytes`` is let go where ``serves_unsure``, and is ``TooLongToHold`` where not.
-    ``opening`` are the headers of a stream that is opened before its answer is known.
+    ``opening`` are the headers of a stream that is opened before its answer is known. ``shown_s`` is when the answer
+    began to go out, on the clock of ``now_s``.
     """
 
-    def __init__(self, exchange: Exchange, opening: RawHeaders) -> None:
+    def __init__(self, exchange: Exchange, opening: RawHeaders, now_s: Callable[[], float]) -> None:
         self.operation: Operation = exchange.operation
         self.headers: RawHeaders = exchange.headers
         self.kept = Kept(0)
+        self.shown_s: float | None = None
+        self._now_s = now_s
         self._exchange = exchange
         self._opening = opening
         self._serves_unsure = False
@@ -155,13 +158,17 @@ class Held:
             raise TooLongToHold(f"the answer is longer than {self.kept.most_bytes} bytes, and cannot be judged")
         self._holding = False
 
-    async def _answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+    def _show(self) -> None:
         self._shown = True
+        self.shown_s = self._now_s()
+
+    async def _answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        self._show()
         await self._exchange.answer(status, headers, body)
 
     async def _open(self, status: int, headers: RawHeaders) -> None:
         await self.quiet()
-        self._shown = True
+        self._show()
         if not self._exchange.started:
             await self._exchange.open(status, headers)
 

@@ -114,6 +114,8 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
     arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
     serving = _serving(entry.attempts)
     first_s = serving.first_token_s if serving is not None else None
+    if first_s is not None and outcome.shown_s is not None:
+        first_s = max(first_s, outcome.shown_s)
     return Rows(
         received_unix_s=arrival.received_unix_s,
         request=(

@@ -134,7 +134,8 @@ class Metrics:
 
     def _count_answer(self, entry: LedgerEntry, route: str, last: Attempt, *, streamed: bool) -> None:
         if streamed and last.first_token_s is not None:
-            self._ttft_s.add((route,), max(last.first_token_s - entry.arrival.received_s, 0.0))
+            seen_s = max(last.first_token_s, entry.outcome.shown_s or 0.0)
+            self._ttft_s.add((route,), max(seen_s - entry.arrival.received_s, 0.0))
         if entry.outcome.status is Status.OK and entry.forecast is not None and last.usage is not None:
             expected_tokens = max(entry.forecast.output_tokens_p50, 1)
             self._forecast_error.add((route,), last.usage.output_tokens / expected_tokens)

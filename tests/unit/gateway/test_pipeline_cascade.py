@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from gateway.judgement import Occasion
+from gateway.stores.rows import REQUEST_COLUMNS, rows_of
 from gateway.types import Operation, Status
 
 OpenHouse = Callable[..., AbstractAsyncContextManager[Any]]
@@ -365,3 +366,25 @@ async def test_a_judge_that_breaks_cannot_say(
             exchange = await house.serve(make_exchange())
             assert f"acme_checks:{name} unsure" == exchange.answer_headers["x-headrace-escalated"]
             assert f"acme_checks:{name}: {words}" == house.judged[0].judgement.reason
+
+
+async def test_a_held_answers_first_token_is_when_the_client_could_see_it(
+    open_house: OpenHouse, make_exchange: Any, clock: Any
+) -> None:
+    """Not when the upstream sent it."""
+    policy = _policy("seconds_per_token: 2", text="one two three", judge="[non_empty]")
+    async with open_house(policy, clock=clock) as house:
+        await house.serve(make_exchange(stream=True))
+        outcome, (attempt,) = house.entry.outcome, house.entry.attempts
+        assert attempt.first_token_s < outcome.shown_s == clock.now
+        ttft_s = dict(zip(REQUEST_COLUMNS, rows_of(house.entry).request, strict=False))["ttft_s"]
+        assert outcome.shown_s - house.entry.arrival.received_s == ttft_s
+
+
+async def test_an_answer_that_was_not_held_is_counted_as_ever(
+    open_house: OpenHouse, make_exchange: Any, clock: Any
+) -> None:
+    """The last step's goes out as it comes."""
+    async with open_house(_policy(), clock=clock) as house:
+        await house.serve(make_exchange(stream=True))
+        assert house.entry.outcome.shown_s is None

@@ -18,7 +18,7 @@ def client(make_exchange: Any) -> Any:
 @pytest.fixture
 def held(client: Any) -> Held:
     """Its exchange, for answers of ten bytes at most."""
-    made = Held(client, [(b"x-held", b"yes")])
+    made = Held(client, [(b"x-held", b"yes")], lambda: 7.5)
     made.hold(most_bytes=10, serves_unsure=False)
     return made
 
@@ -27,8 +27,9 @@ async def test_nothing_goes_out_before_it_is_released(held: Held, client: Any) -
     """A whole answer or a stream; then it goes as it came."""
     await held.answer(200, HEADERS, b"{}")
     assert ([], False, True) == (client.calls, held.started, held.holding)
+    assert held.shown_s is None
     await held.release_all()
-    assert (["answer"], b"{}", True) == (client.calls, client.received, held.started)
+    assert (["answer"], b"{}", True, 7.5) == (client.calls, client.received, held.started, held.shown_s)
 
 
 async def test_a_stream_is_released_as_a_stream(held: Held, client: Any) -> None:
@@ -67,7 +68,7 @@ async def test_too_much_is_not_held(held: Held, client: Any, streamed: bool) -> 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_too_much_is_let_go_where_the_step_serves_what_is_unsure(client: Any, streamed: bool) -> None:
     """All of it, in order."""
-    held = Held(client, [])
+    held = Held(client, [], lambda: 7.5)
     held.hold(most_bytes=10, serves_unsure=True)
     if streamed:
         await held.open(200, STREAM)
