@@ -1,6 +1,7 @@
 """Anthropic's error envelope, written from any of our errors. What a provider sends is read by ``openai_errors``."""
 
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -27,11 +28,14 @@ def error_body(error: HeadraceError) -> bytes:
     """The envelope ``{"type": "error", "error": {"type", "message"}}``.
 
     An upstream's own type survives where it is one of Anthropic's, except where it refused our key: the client would
-    think it was its own. The field at fault, where there is one, stands in ``param``, which Anthropic does not have.
+    think it was its own. The field at fault, where there is one, stands in ``param``, which Anthropic does not have. A
+    thread that cannot be gone on with has the details on which its clients send the whole conversation again.
     """
-    fields = {"type": _type_of(error), "message": plain_message(error.message)}
+    fields: dict[str, Any] = {"type": _type_of(error), "message": plain_message(error.message)}
     if error.param is not None:
         fields["param"] = error.param
+    if error.param == "thread":
+        fields["details"] = {"error_code": "thread_not_found"}
     return msgspec.json.encode({"type": "error", "error": fields})
 
 

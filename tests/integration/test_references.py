@@ -17,6 +17,7 @@ NEEDS_NO_PLACE = {
     "store",
     "thinking (adaptive)",
     "thinking (disabled)",
+    "thread (create)",
     "tools.cache_control",
     "user",
 }

@@ -155,6 +155,8 @@ MESSAGES = [
         future_field=1,
     ),
     Probe(name="max_tokens", fields={"max_tokens": 7}),
+    Probe(name="thread (create)", fields={"thread": {"type": "create"}}),
+    Probe(name="thread (continue)", fields={"thread": {"type": "continue", "previous_message_id": "msg_1"}}),
     Probe(name="thinking (budget)", fields={"thinking": {"type": "enabled", "budget_tokens": 1024}}),
     Probe(name="thinking (adaptive)", fields={"thinking": {"type": "adaptive"}}),
     Probe(name="thinking (disabled)", fields={"thinking": {"type": "disabled"}}),

@@ -1,0 +1,100 @@
+"""What the scripts of real clients share: an upstream that works with tools as told, and a gateway over it."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from gateway.price import Usage
+from gateway.types import Operation
+from gateway.wire.openai_answer import Answered, Called, StreamWriter, whole_answer
+from tests.integration.served_process import serve_process
+from tests.loopback import _serve
+
+USAGE = Usage(prompt_tokens=50, output_tokens=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What the upstream does that is offered ``tool``: it calls it once with ``arguments``, then it says ``last``."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    last: str = "It is done."
+
+
+@asynccontextmanager
+async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[str, list[dict[str, Any]]]]:
+    """The address of a gateway in a process of its own, and the bodies that its upstream got: OpenAI's chat."""
+    bodies: list[dict[str, Any]] = []
+
+    async def respond(request: Any, conversation: Any) -> None:
+        body = request.json
+        bodies.append(body)
+        offered = {tool["function"]["name"] for tool in body.get("tools", ())}
+        returned = any(message["role"] == "tool" for message in body["messages"])
+        calls = work.tool in offered and not returned
+        if body.get("stream"):
+            await conversation.stream(*_events(work, calls=calls))
+        else:
+            await conversation.answer(_whole(work, calls=calls))
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with _serve(respond) as upstream:
+            file = Path(folder) / "policy.yaml"
+            backends = {"scripted": {"use": "openai_compatible", "base_url": upstream.url}}
+            routes = {"all": {"models": ["*"], "targets": ["scripted"]}}
+            file.write_text(yaml.safe_dump({"backends": backends, "routes": routes, **policy}))
+            async with serve_process(file, {}) as served:
+                port = (await served.until_logged(r"running on http://127\.0\.0\.1:(\d+)", within_s=60))[1]
+                yield f"http://127.0.0.1:{port}", bodies
+
+
+def _called(work: Work) -> Called:
+    return Called("call_1", work.tool, msgspec.json.encode(work.arguments).decode())
+
+
+def _events(work: Work, *, calls: bool) -> list[bytes]:
+    writer = StreamWriter(Operation.CHAT, "chatcmpl-1", "scripted", 1)
+    said = [writer.call(0, 0, _called(work))] if calls else [writer.text(0, work.last)]
+    end = writer.finish(0, "tool_calls" if calls else "stop")
+    return [writer.opening(0), *said, end, writer.usage(USAGE), writer.done()]
+
+
+def _whole(work: Work, *, calls: bool) -> bytes:
+    answer = Answered(
+        "" if calls else work.last, "tool_calls" if calls else "stop", calls=[_called(work)] if calls else ()
+    )
+    return whole_answer(Operation.CHAT, "chatcmpl-1", "scripted", 1, [answer], USAGE)
+
+
+async def run(*command: str, folder: Path, environment: Mapping[str, str], within_s: float = 120.0) -> str:
+    """What a command prints, run in ``folder`` with nothing but this environment.
+
+    Raises:
+        RuntimeError: it failed; its words are in the error.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(within_s):
+            told, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {told.decode()}")
+    return told.decode()
