@@ -388,3 +388,24 @@ async def test_an_answer_that_was_not_held_is_counted_as_ever(
     async with open_house(_policy(), clock=clock) as house:
         await house.serve(make_exchange(stream=True))
         assert house.entry.outcome.shown_s is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        (Operation.MESSAGES, {"max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}),
+        (Operation.RESPONSE, {"input": "Hi"}),
+    ],
+)
+async def test_clients_of_other_formats_cascade_as_chats_do(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, stream: bool, operation: Operation, body: Any
+) -> None:
+    """What they were answered is read in their own format."""
+    for text, backend in ((GOOD, "cheap"), (BAD, "strong")):
+        async with open_house(_policy(text=text), clock=clock) as house:
+            asked = msgspec.json.encode({"model": "any", "stream": stream, **body})
+            exchange = await house.serve(make_exchange(operation=operation, body=asked))
+            assert (200, backend) == (exchange.status, exchange.answer_headers["x-headrace-backend"])
+            assert b"well" not in exchange.received
+            assert [backend == "cheap"] == [judged.judgement.success for judged in house.judged]
