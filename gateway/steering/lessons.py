@@ -12,7 +12,7 @@ from gateway.steering.evidence import Evidence
 from gateway.steering.lot import stays_with, task_key
 from gateway.steering.tallies import Tallies
 from gateway.steering.telling import told_of_trial
-from gateway.steering.verdicts import Account, Verdicts
+from gateway.steering.verdicts import MOST_TASKS, Account, Change, Key, Verdicts
 from gateway.task import JudgedRequest, Verdict
 from gateway.types import ChatRequest
 
@@ -34,7 +34,8 @@ class Lessons:
         self._tallies = tallies
         self._clock = clock
         self._verdicts = Verdicts()
-        self._arms: OrderedDict[str, bool] = OrderedDict()
+        self._arms: OrderedDict[str, tuple[bool, str]] = OrderedDict()
+        self._spoken: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def follow(self, routes: Sequence[Route]) -> None:
         """These are the routes of the policy; a trial that stays as it was goes on."""
@@ -53,24 +54,23 @@ class Lessons:
 
     def draws(self, trial: Trial, request: ChatRequest) -> bool:
         """Whether the request is the canary's; remembered where a verdict on it will come by its own id."""
-        drawn = trial.draws(stays_with(request))
+        key = stays_with(request)
+        drawn = trial.draws(key)
         if request.arrival.task is None:
-            self._arms[request.arrival.id] = drawn
+            self._arms[request.arrival.id] = drawn, key
             if len(self._arms) > _MOST_ARMS:
                 self._arms.popitem(last=False)
         return drawn
 
     def judged(self, verdict: Verdict) -> None:
         """Learns from a verdict."""
-        change = self._verdicts.take(verdict) if self.steers else None
-        if change is None:
-            return
-        self._count(change.before, taken_back=True)
-        self._count(change.after, taken_back=False)
-        for name in {request.route for request in (*change.before.requests, *change.after.requests)}:
-            trial = self.trials.get(name)
-            if trial is not None:
-                self._try(trial, verdict, change.before, change.after)
+        for change in self._verdicts.take(verdict) if self.steers else ():
+            self._count(change.before, taken_back=True)
+            self._count(change.after, taken_back=False)
+            for name in {request.route for request in (*change.before.requests, *change.after.requests)}:
+                trial = self.trials.get(name)
+                if trial is not None:
+                    self._try(trial, change)
 
     def conclude(self) -> None:
         """Decides what the sums of all replicas show by now."""
@@ -92,20 +92,27 @@ class Lessons:
                     taken_back=taken_back,
                 )
 
-    def _try(self, trial: Trial, verdict: Verdict, before: Account, after: Account) -> None:
-        now_s = self._clock.unix_s()
+    def _try(self, trial: Trial, change: Change) -> None:
+        now_s, before, after = self._clock.unix_s(), change.before, change.after
         counted = before.trials.get(trial.route)
         if counted is not None:
             trial.take_back(counted, unix_s=now_s)
-        requests = [request for request in after.requests if request.route == trial.route]
+            self._spoken.pop((trial.route, self._arm(trial, change.task, before.requests)[1]), None)
+        requests = [request for request in after.requests if request.route == trial.route and request.shown]
         begun_s = min((request.received_unix_s for request in requests), default=0.0)
         # A task that another replica has counted, or that was forgotten, is left as it was: its guess is not known.
         met = any(request.route == trial.route for request in before.requests)
         elsewhere = before.success is not None and counted is None and met
         if after.success is None or elsewhere or not requests or begun_s < trial.standing().since_unix_s or trial.over:
             return
+        canary, lot_key = self._arm(trial, change.task, requests)
+        if (trial.route, lot_key) in self._spoken:  # one lot is one observation, however many answers follow from it
+            return
+        self._spoken[trial.route, lot_key] = None
+        if len(self._spoken) > MOST_TASKS:
+            self._spoken.popitem(last=False)
         after.trials[trial.route] = trial.count(
-            canary=self._is_canarys(trial, verdict),
+            canary=canary,
             success=after.success,
             usd=_usd(requests),
             guess=counted.guess if counted is not None else None,
@@ -113,9 +120,11 @@ class Lessons:
         )
         self._conclude(trial)
 
-    def _is_canarys(self, trial: Trial, verdict: Verdict) -> bool:
-        met = self._arms.get(verdict.task)
-        return trial.draws(task_key(verdict.tenant, verdict.task)) if met is None else met
+    def _arm(self, trial: Trial, task: Key, requests: Sequence[JudgedRequest]) -> tuple[bool, str]:
+        """Whether the task was the canary's, and the name under which that was drawn."""
+        met = self._arms.get(requests[0].id)
+        key = task_key(*task)
+        return (trial.draws(key), key) if met is None else met
 
     def _conclude(self, trial: Trial) -> None:
         state = trial.conclude(now_unix_s=self._clock.unix_s())

@@ -72,6 +72,40 @@ async def test_it_finds_out_who_is_worth_their_price(
         assert [await _task(client, f"u-{n}") for n in range(30)].count("strong") >= 20
 
 
+async def test_judges_teach_it_too(make_site: Any) -> None:
+    """Without a word of the client: one backend's answers are no JSON, and so it is not asked for long."""
+    site = make_site(ledger="sqlite")
+    policy = """
+        backends:
+          chatty: {use: fake, text: "Sure, here you are.", models: {m: {price: {input_usd_per_mtok: 1, output_usd_per_mtok: 1}}}}
+          strict: {use: fake, text: "{}", models: {m: {price: {input_usd_per_mtok: 2, output_usd_per_mtok: 2}}}}
+        routes:
+          r:
+            models: [m]
+            targets: [chatty/m, strict/m]
+            cost: [money, success]
+            worth: {usd_per_success: 0.5}
+            explore: {usd: 1000, share: 1}
+            judge: [valid_json]
+    """
+    body = {"model": "m", "messages": [{"role": "user", "content": "JSON, please."}]}
+    async with site.running(policy) as gateway:
+        transport = httpx.ASGITransport(app=gateway.asgi, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gate") as client:
+            served = []
+            for n in range(60):
+                answer = await client.post("/v1/chat/completions", json=body)
+                served.append(answer.headers["x-headrace-backend"])
+                for _ in range(200):
+                    chances = (await client.get("/v1/success")).json()["routes"]["r"]["chances"]
+                    if sum(one["tasks"] for one in chances) > n + 0.5:
+                        break
+                    await asyncio.sleep(0)
+    assert {"chatty", "strict"} == set(served)
+    assert served[-20:].count("strict") >= 16
+    assert 60 == pytest.approx(sum(one["tasks"] for one in chances), abs=0.1)
+
+
 async def test_a_decision_that_explored_is_explained_as_it_was(
     make_site: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

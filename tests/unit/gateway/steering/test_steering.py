@@ -317,11 +317,40 @@ async def test_a_request_that_names_no_task_counts_for_the_arm_that_it_met(make_
     scene = make_scene("canary: {to: gamma/small, share: 0.5}")
     first = [_first(await scene.decide(session=str(n), request_id=f"r-{n}")) for n in range(40)]
     for n, backend in enumerate(first):
-        request = make_parts["judged"](n, backend=backend, received_unix_s=1_000_001.0)
+        request = make_parts["judged"](n, id=f"r-{n}", backend=backend, received_unix_s=1_000_001.0)
         scene.steering.judged(make_parts["verdict"](request, success=True, task=f"r-{n}", source="json"))
     told = scene.steering.report()["chat"]["canary"]
     assert first.count("gamma") == told["canary"]["tasks"]
     assert 40 - first.count("gamma") == told["incumbent"]["tasks"]
+
+
+async def test_one_lot_is_one_observation(make_scene: Any, make_parts: Any) -> None:
+    """Judges see each answer of a task or a conversation; their arm was drawn once, so the first one speaks for all.
+
+    The client's word on the task takes its place.
+    """
+    scene = make_scene("canary: {to: gamma/small, share: 0.5}")
+    requests = [make_parts["judged"](n, received_unix_s=1_000_001.0) for n in range(3)]
+    for request in requests:
+        scene.steering.judged(make_parts["verdict"](request, success=True, task="t-1", source="json"))
+    told = scene.steering.report()["chat"]
+    assert 1 == told["canary"]["canary"]["tasks"] + told["canary"]["incumbent"]["tasks"]
+    assert 3 == told["chances"][0]["tasks"]
+    scene.steering.judged(make_parts["verdict"](*requests, success=False, task="t-1"))
+    told = scene.steering.report()["chat"]
+    arms = [told["canary"][arm] for arm in ("canary", "incumbent")]
+    assert (1, 0) == (sum(arm["tasks"] for arm in arms), sum(arm["successes"] for arm in arms))
+    assert (1, 2) == (told["chances"][0]["tasks"], told["requests_per_task"]), "of three requests, and one by belief"
+
+
+async def test_answers_that_no_client_has_seen_teach_but_are_in_no_trial(make_scene: Any, make_parts: Any) -> None:
+    """A shadow's backend becomes known before anybody meets it."""
+    scene = make_scene("canary: {to: gamma/small, share: 0.5}")
+    request = make_parts["judged"](1, backend="gamma", id="r-1/shadow", shown=False, received_unix_s=1_000_001.0)
+    scene.steering.judged(make_parts["verdict"](request, success=True, task="r-1/shadow", source="json"))
+    told = scene.steering.report()["chat"]
+    assert ["gamma"] == [one["backend"] for one in told["chances"]]
+    assert 0 == told["canary"]["canary"]["tasks"] + told["canary"]["incumbent"]["tasks"]
 
 
 async def test_a_better_canary_is_promoted_where_the_policy_says_so(make_scene: Any, make_parts: Any) -> None:
