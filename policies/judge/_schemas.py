@@ -9,23 +9,24 @@ from typing import Any
 
 import msgspec
 
-try:
-    import jsonschema_rs
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("judging by JSON Schema needs `pip install 'headrace[judges]'`") from error
-
 _MOST_COMPILED = 256
 _MOST_SCHEMA_BYTES = 256 * 1024
 
-Compiled = jsonschema_rs.Validator | str
-"""A validator, or why there is none."""
-
 
 class Schemas:
-    """The compiled ones, by their text; the whole shelf is cleared when it is full."""
+    """The compiled ones, by their text, or why there is none; the whole shelf is cleared when it is full.
+
+    Raises:
+        ValueError: the library that compiles them is not installed.
+    """
 
     def __init__(self) -> None:
-        self._compiled: dict[bytes, Compiled] = {}
+        try:
+            import jsonschema_rs  # noqa: PLC0415  # an extra: whoever lists the judges need not have it
+        except ModuleNotFoundError as error:
+            raise ValueError("this needs `pip install 'headrace[judges]'`") from error
+        self._library = jsonschema_rs
+        self._compiled: dict[bytes, Any] = {}
 
     def fault(self, schema: Any, value: Any) -> tuple[bool | None, str]:
         """Whether ``value`` fits ``schema``, and why not, without a word of either; ``None`` where that is unknown."""
@@ -40,7 +41,7 @@ class Schemas:
             return True, ""
         return False, f"`{_keyword(error.schema_path)}` does not hold, {len(error.instance_path)} levels deep"
 
-    def _compile(self, schema: Any) -> Compiled:
+    def _compile(self, schema: Any) -> Any:
         try:
             text = msgspec.json.encode(schema)
         except (TypeError, ValueError, RecursionError):
@@ -49,20 +50,19 @@ class Schemas:
         if known is None:
             if len(self._compiled) >= _MOST_COMPILED:
                 self._compiled.clear()
-            known = self._compiled[text] = _compiled(schema, len(text))
+            known = self._compiled[text] = self._compiled_anew(schema, len(text))
         return known
 
-
-def _compiled(schema: Any, length_bytes: int) -> Compiled:
-    if length_bytes > _MOST_SCHEMA_BYTES:
-        return f"the schema is longer than {_MOST_SCHEMA_BYTES} bytes"
-    if not isinstance(schema, Mapping | bool):
-        return "the schema is none"
-    plain = schema if isinstance(schema, bool) else dict(schema)
-    try:
-        return jsonschema_rs.validator_for(plain, offline=True, pattern_options=jsonschema_rs.RegexOptions())
-    except (ValueError, TypeError, RecursionError):
-        return "the schema is none, refers to another document, or has a pattern that takes more than linear time"
+    def _compiled_anew(self, schema: Any, length_bytes: int) -> Any:
+        if length_bytes > _MOST_SCHEMA_BYTES:
+            return f"the schema is longer than {_MOST_SCHEMA_BYTES} bytes"
+        if not isinstance(schema, Mapping | bool):
+            return "the schema is none"
+        plain = schema if isinstance(schema, bool) else dict(schema)
+        try:
+            return self._library.validator_for(plain, offline=True, pattern_options=self._library.RegexOptions())
+        except (ValueError, TypeError, RecursionError):
+            return "the schema is none, refers to another document, or has a pattern that takes more than linear time"
 
 
 def _keyword(path: list[str | int]) -> str:

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -137,3 +138,22 @@ def test_an_expression_is_checked_when_the_policy_file_is(parameters: Any, compl
     with pytest.raises(ConfigurationError, match=r"routes\.r\.judge") as caught:
         plugins.build("judge", {"use": "cel", **parameters}, where="routes.r.judge.all[0]")
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("library", "spec"),
+    [
+        ("cel", {"use": "cel", "expression": "true"}),
+        ("jsonschema_rs", "json_schema"),
+        ("jsonschema_rs", "tool_arguments"),
+    ],
+)
+def test_a_judge_whose_library_is_not_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, library: str, spec: Any
+) -> None:
+    """When it is used: whoever lists the judges, or uses others, need not have it."""
+    monkeypatch.setitem(sys.modules, library, None)
+    name = spec if isinstance(spec, str) else spec["use"]
+    assert plugins.describe("judge", name).summary
+    with pytest.raises(ConfigurationError, match=r"judge\.all\[0\]: this needs `pip install 'headrace\[judges\]'`"):
+        plugins.build("judge", spec, where="judge.all[0]")
