@@ -75,17 +75,18 @@ async def test_it_finds_out_who_is_worth_their_price(
 async def test_judges_teach_it_too(make_site: Any) -> None:
     """Without a word of the client: one backend's answers are no JSON, and so it is not asked for long."""
     site = make_site(ledger="sqlite")
-    policy = """
+    price = "{price: {input_usd_per_mtok: %d, output_usd_per_mtok: %d}}"
+    policy = f"""
         backends:
-          chatty: {use: fake, text: "Sure, here you are.", models: {m: {price: {input_usd_per_mtok: 1, output_usd_per_mtok: 1}}}}
-          strict: {use: fake, text: "{}", models: {m: {price: {input_usd_per_mtok: 2, output_usd_per_mtok: 2}}}}
+          chatty: {{use: fake, text: "Sure, here you are.", models: {{m: {price % (1, 1)}}}}}
+          strict: {{use: fake, text: "{{}}", models: {{m: {price % (2, 2)}}}}}
         routes:
           r:
             models: [m]
             targets: [chatty/m, strict/m]
             cost: [money, success]
-            worth: {usd_per_success: 0.5}
-            explore: {usd: 1000, share: 1}
+            worth: {{usd_per_success: 0.5}}
+            explore: {{usd: 1000, share: 1}}
             judge: [valid_json]
     """
     body = {"model": "m", "messages": [{"role": "user", "content": "JSON, please."}]}

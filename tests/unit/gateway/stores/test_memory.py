@@ -88,3 +88,12 @@ def test_behaves_like_a_list_of_puts(steps: list[tuple[str, str, int]], capacity
             model = [kept for kept in model if kept[0] != key or kept[2] > hand.now]
             assert (live[0] if live else None) == store.get(key)
         assert len(store) <= capacity
+
+
+def test_all_values_under_a_prefix_are_there(clock: Any) -> None:
+    """Of the keys that begin so, and have not expired."""
+    store = MemoryShared(clock)
+    for key, ttl_s in (("a/1", 5.0), ("a/2", 1.0), ("b/1", 5.0)):
+        store.put(key, key.upper(), ttl_s)
+    clock.now += 2.0
+    assert ["A/1"] == store.values_under("a/")
