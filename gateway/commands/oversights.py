@@ -16,7 +16,7 @@ def oversights(world: World, book: PriceBook, *, now_unix_s: float) -> tuple[str
     """A sentence for each, in the order of the file."""
     routes = world.routes
     found = [sentence for at, route in enumerate(routes) for sentence in _of_route(route, routes[:at], world)]
-    ways = [one for route in routes for one in (route, *((route.spill.route,) if route.spill else ()))]
+    ways = [one for route in routes for one in _ways(route)]
     used = {target.backend for way in ways for target in way.targets}
     unused = (f"backends.{name}: no route uses it" for name in world.backends if name not in used)
     return (
@@ -24,8 +24,29 @@ def oversights(world: World, book: PriceBook, *, now_unix_s: float) -> tuple[str
         *unused,
         *_expired(world.tenancy, now_unix_s),
         *_without_price(world, book),
+        *_idle_shadows(world, book),
         *_blind_limits(world, book),
     )
+
+
+def _ways(route: Route) -> Iterator[Route]:
+    """The route, and those that it has for what goes elsewhere."""
+    yield route
+    if route.spill is not None:
+        yield route.spill.route
+    if route.shadow is not None:
+        yield route.shadow.route
+
+
+def _idle_shadows(world: World, book: PriceBook) -> Iterator[str]:
+    """A shadow whose budget cannot be kept."""
+    silent = {(name, model) for name, models in _silent(world, book) for model in models}
+    for route in world.routes:
+        if route.shadow is None:
+            continue
+        target = _spelt_out(route.shadow.route.targets[0], world)
+        if (target.backend, target.model or "") in silent:
+            yield f"routes.{route.name}.shadow: `{_name(target)}` has no price, so no request is ever copied"
 
 
 def _of_route(route: Route, earlier: tuple[Route, ...], world: World) -> Iterator[str]:

@@ -239,3 +239,20 @@ def test_a_queue_in_which_nobody_ever_waits_is_warned_of(run: Any, tmp_path: Pat
         policy.write_text(text % concurrency)
         warned.append("nobody ever waits" in "".join(run("check", policy)[1:]))
     assert [True, False, False] == warned
+
+
+@pytest.mark.parametrize(
+    ("models", "warned"),
+    [("[large]", True), ("{large: {price: {input_usd_per_mtok: 1, output_usd_per_mtok: 1}}}", False)],
+)
+def test_a_shadow_without_a_price_is_warned_of(run: Any, policy_file: Path, models: str, warned: bool) -> None:
+    """Its budget cannot be kept, so nothing is copied; its backend is one that is used."""
+    policy_file.write_text(
+        f"""
+        backends: {{a: {{use: fake, models: [small]}}, b: {{use: fake, models: {models}}}}}
+        routes: {{r: {{models: ["*"], targets: [a], shadow: {{to: b/large, share: 0.1, usd: 1}}}}}}
+        """
+    )
+    _, out, _ = run("check", str(policy_file))
+    assert warned == ("routes.r.shadow: `b/large` has no price, so no request is ever copied" in out)
+    assert "backends.b: no route uses it" not in out
