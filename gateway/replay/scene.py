@@ -50,6 +50,8 @@ class Stage:
         """
         world = build_world(self.policy, file=self.file)
         route = self._chosen(world.routes)
+        if route.cascade:  # engines write no answers that could be judged: what is played is the first step
+            route = route.cascade[0].route
         targets = route.targets
         count = self.replicas or (len(targets) if len(targets) > 1 else DEFAULT_REPLICAS)
         backends: dict[str, SimulatedBackend] = {}

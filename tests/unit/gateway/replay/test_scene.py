@@ -73,3 +73,11 @@ def test_a_backend_that_needs_an_engine_or_a_key_is_not_asked_for_it(monkeypatch
     assert 8 == len(
         _scene(None, None, 'backends: {l: {use: embedded}}\nroutes: {r: {models: ["*"], targets: [l]}}').backends
     )
+
+
+def test_of_a_cascade_the_first_step_is_played() -> None:
+    """Engines write no answers that could be judged."""
+    steps = "[{targets: [own/small], judge: [valid_json]}, {targets: [paid/small]}]"
+    text = TWO.replace("targets: [own/small, paid/small]", f"cascade: {steps}")
+    scene = _scene("both", 2, text)
+    assert (["own-1", "own-2"], ()) == (_names(scene), scene.route.cascade)
