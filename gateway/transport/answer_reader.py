@@ -1,6 +1,8 @@
 """One HTTP/1.1 answer after another, read by httptools out of whatever pieces the network cuts it into."""
 
+import re
 from collections.abc import Sequence
+from math import inf
 
 import httptools
 
@@ -13,7 +15,12 @@ MAX_HEADERS = 256
 
 _FIRST_FINAL_STATUS = 200
 _SWITCHING_PROTOCOLS = 101
-_FRAMING = frozenset({"content-length", "transfer-encoding"})
+_KEEPING = "keep-alive"
+_TELLING = frozenset({"content-length", "transfer-encoding", _KEEPING})
+"""The fields that tell where the body ends, and for how long the connection stays."""
+_KEPT = re.compile(r"(?i)(?:^|[,; ])timeout ?= ?([0-9]{1,6})")
+_TRUSTED_SHARE = 0.8
+"""Of the time that an upstream keeps an idle connection: a request is under way for a while, and clocks differ."""
 _VERSIONS = frozenset({"1.0", "1.1"})
 
 
@@ -31,6 +38,8 @@ class AnswerReader:
         complete: the answer has come to its end.
         keep_alive: of a complete answer: another may follow on the connection.
         begun: at least a byte has come.
+        kept_s: for how long the upstream keeps the connection idle, less a margin, where it says so: ``Keep-Alive:
+            timeout=5`` (RFC 2068, section 19.7.1.1). Infinite where it does not.
         fault: why no more can come, once something is wrong; what is in ``pieces`` came before it.
     """
 
@@ -45,6 +54,7 @@ class AnswerReader:
         "fault",
         "headers",
         "keep_alive",
+        "kept_s",
         "on_body",
         "pieces",
         "status",
@@ -65,6 +75,7 @@ class AnswerReader:
         self.pieces.clear()
         self._raw_headers: list[tuple[bytes, bytes]] = []
         self._bare_bytes = 0
+        self.kept_s = inf
 
     def feed(self, data: bytes) -> bool:
         """Takes bytes as they came, and tells whether they bring anything that its owner may wait for.
@@ -130,7 +141,11 @@ class AnswerReader:
             (name.lower().decode("latin-1"), value.strip().decode("latin-1")) for name, value in self._raw_headers
         ]
         for name, value in self.headers:
-            if name in _FRAMING:
+            if name not in _TELLING:
+                continue
+            if name == _KEEPING:
+                self.kept_s = _kept_s(value)
+            else:
                 self._framed = True
                 if name == "transfer-encoding" and value.lower() != "chunked":
                     self._stop("a transfer coding that was not asked for")
@@ -162,3 +177,8 @@ class AnswerReader:
     def _stop(self, what: str) -> None:
         self._fail(what)
         raise _Stop
+
+
+def _kept_s(value: str) -> float:
+    found = _KEPT.search(value)
+    return int(found[1]) * _TRUSTED_SHARE if found is not None else inf

@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         "_write_failed",
         "_writing_paused",
         "answer",
-        "idle_since_s",
+        "keep_until_s",
         "loop",
         "lost",
     )
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         self.answer = AnswerReader()
         self.loop = asyncio.get_running_loop()  # asked for once: each time costs a system call
         self.lost: asyncio.Future[None] = self.loop.create_future()
-        self.idle_since_s = 0.0
+        self.keep_until_s = 0.0
         self._on_lost = on_lost
         self._open = self._asked = False
         self._reading_paused = self._writing_paused = self._write_failed = False

@@ -17,7 +17,7 @@ class Pool:
     Args:
         dial: connects a connection, or raises ``OSError``.
         connect_timeout_s: for a connection, and for a place where ``max_connections`` are busy.
-        keep_alive_s: an idle connection is closed after so long.
+        keep_alive_s: an idle connection is closed after so long, or sooner where the upstream says that it closes it.
         max_connections: at most so many at once; who comes later waits in the order of coming.
     """
 
@@ -87,8 +87,7 @@ class Pool:
         """The connection that was used last, or none if no idle one is alive."""
         while self._idle:
             connection = self._idle.pop()
-            idle_s = connection.loop.time() - connection.idle_since_s
-            if idle_s < self._keep_alive_s and connection.is_alive():
+            if connection.loop.time() < connection.keep_until_s and connection.is_alive():
                 return connection
             connection.abort()
         return None
@@ -119,7 +118,8 @@ class Pool:
         """Keeps the connection for the next request, or closes it at once where none can follow."""
         if not connection.finish():
             return
-        connection.idle_since_s = connection.loop.time()
+        keep_s = min(self._keep_alive_s, connection.answer.kept_s)
+        connection.keep_until_s = connection.loop.time() + keep_s
         self._idle.append(connection)
         if self._sweep is None:
             self._look_again()
@@ -153,14 +153,13 @@ class Pool:
             raise UpstreamUnreachable("the backend is closed")
 
     def _look_again(self) -> None:
-        due_s = self._idle[0].idle_since_s + self._keep_alive_s
-        self._sweep = asyncio.get_running_loop().call_at(due_s, self._on_sweep)
+        self._sweep = asyncio.get_running_loop().call_at(self._idle[0].keep_until_s, self._on_sweep)
 
     def _on_sweep(self) -> None:
         """Closes what is too old even if nobody asks any more, and looks again as long as some are kept."""
         self._sweep = None
-        oldest_s = asyncio.get_running_loop().time() - self._keep_alive_s
-        while self._idle and self._idle[0].idle_since_s <= oldest_s:
+        now_s = asyncio.get_running_loop().time()
+        while self._idle and self._idle[0].keep_until_s <= now_s:
             self._idle.popleft().abort()
         if self._idle:
             self._look_again()

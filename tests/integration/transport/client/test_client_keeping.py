@@ -60,7 +60,32 @@ async def test_old_connections_are_not_used(meet: Meet, post: Any, say: Any) -> 
         for number in (1, 2, 3):
             await post(connections)
             assert (number, 1, 1) == (listener.seen, connections.open, connections.idle)
-            connections._pool._idle[0].idle_since_s -= 100.0
+            connections._pool._idle[0].keep_until_s -= 100.0
+
+
+@pytest.mark.parametrize(
+    ("field", "kept_s"),
+    [
+        ("Keep-Alive: timeout=5", 4.0),
+        ("keep-alive: max=100, Timeout = 5", 4.0),
+        ("keep-alive: timeout=0", 0.0),
+        ("keep-alive: timeout=600", 100.0),
+        ("keep-alive: timeout=-1", 100.0),
+        ("keep-alive: timeout=" + "9" * 40, 100.0),
+        ("x-timeout: timeout=5", 100.0),
+    ],
+)
+async def test_an_upstream_that_says_how_long_it_keeps_a_connection_is_believed(
+    meet: Meet, post: Any, say: Any, field: str, kept_s: float
+) -> None:
+    """Less a fifth, and never for longer than ``keep_alive_s``; what is no such word changes nothing."""
+    ok = OK.replace(b"content-length", field.encode() + b"\r\ncontent-length")
+    async with meet(say(ok), keep_alive_s=100.0) as (connections, _):
+        before_s = asyncio.get_running_loop().time()
+        await post(connections)
+        idle = connections._pool._idle
+        keeps_s = idle[0].keep_until_s - before_s if idle else 0.0
+        assert kept_s <= keeps_s < kept_s + 30
 
 
 @pytest.mark.parametrize("farewell", [b"", b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n", b"\0"])
