@@ -280,6 +280,8 @@ def _shown(default: object) -> str:
         return "none"
     if isinstance(default, list):
         return f"`[{', '.join(default)}]`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
     return f"`{default:g}`" if isinstance(default, int | float) else f"`{default}`"
 
 
