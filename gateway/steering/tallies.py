@@ -22,6 +22,8 @@ from gateway.ports import Shared
 MOST_NAMES = 4096
 MOST_SEATS = 256
 SHARED_FOR_S = 30 * 86_400.0
+TOLD_AGAIN = 300
+"""At each so many meetings all is told anew: to a store that has come back empty, and before it expires there."""
 
 _PREFIX = "tally/"
 _NEVER_S = math.inf
@@ -48,9 +50,9 @@ class Tallies:
         self.seat = seat
         self.changes = 0
         self._parts: dict[str, dict[str, Part]] = {}
-        self._changed: dict[tuple[str, str], Part] = {}
         self._untold: dict[tuple[str, str], Part] = {}
         self._shared: Shared | None = None
+        self._meetings = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._parts
@@ -99,12 +101,15 @@ class Tallies:
     def share(self, shared: Shared) -> None:
         """Where the replicas leave their parts."""
         self._shared = shared
-        self._untold.update({(part.seat, part.name): part for parts in self._parts.values() for part in parts.values()})
+        self._tell_all()
 
     def meet(self) -> None:
         """Tells the others what has changed here, and takes in what has changed there."""
         if self._shared is None:
             return
+        self._meetings += 1
+        if self._meetings % TOLD_AGAIN == 0:
+            self._tell_all()
         for part in self._untold.values():
             self._shared.put(_key(part), msgspec.json.encode(part).decode(), SHARED_FOR_S)
         self._untold.clear()
@@ -131,6 +136,9 @@ class Tallies:
         for part in parts:
             self._keep(part)
             self._untold[part.seat, part.name] = part
+
+    def _tell_all(self) -> None:
+        self._untold.update({(part.seat, part.name): part for parts in self._parts.values() for part in parts.values()})
 
     def _keep(self, part: Part) -> None:
         """Takes a part where it is news; bounded: the names and seats that were quiet longest are forgotten."""

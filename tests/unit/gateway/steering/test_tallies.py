@@ -73,6 +73,20 @@ def test_a_restart_loses_nothing_and_counts_nothing_twice(clock: Any) -> None:
     assert [[4.0]] * 3 == [sums.total("x", now_unix_s=0.0) for sums in (again, twin, b)]
 
 
+def test_a_store_that_has_come_back_empty_is_told_anew(clock: Any) -> None:
+    """After a while, without anything having changed: whoever starts then finds it."""
+    old, late = Tallies("a"), Tallies("b")
+    old.add("x", (1.0,), at_unix_s=0.0)
+    _met(clock, old)
+    empty = MemoryShared(clock)
+    old._shared = empty
+    late.share(empty)
+    for _ in range(module.TOLD_AGAIN):
+        old.meet()
+    late.meet()
+    assert [1.0] == late.total("x", now_unix_s=0.0)
+
+
 def test_what_cannot_be_read_is_left_alone(clock: Any) -> None:
     """A replica of another version is no reason to stop; a record that is none is refused."""
     sums, shared = Tallies("a"), MemoryShared(clock)
