@@ -139,14 +139,12 @@ class Price:
 
     def cost_usd(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Decimal:
         """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
-        conditional = self.tiers or self.hours or self.service_tiers
-        rates = self._at(unix_s, usage.prompt_tokens, service_tier) if conditional else self._flat
+        rates = self._at(unix_s, usage.prompt_tokens, service_tier) if self.conditional else self._flat
         return _usd(rates, usage if _is_consistent(usage) else _cut(usage))
 
     def charge(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Charge:
         """The same, with what is doubtful about it. ``unix_s`` is when the attempt began."""
-        conditional = self.tiers or self.hours or self.service_tiers
-        rates = self._at(unix_s, usage.prompt_tokens, service_tier) if conditional else self._flat
+        rates = self._at(unix_s, usage.prompt_tokens, service_tier) if self.conditional else self._flat
         consistent = _is_consistent(usage)
         counted = usage if consistent else _cut(usage)
         usd = _usd(rates, counted)
@@ -159,20 +157,36 @@ class Price:
             doubts.append(CostDoubt.NO_CACHE_PRICE)
         return Charge(usd, self.source, tuple(doubts))
 
-    def at(self, unix_s: float | None = None, *, prompt_tokens: int = 0, service_tier: str = "") -> "Price":
-        """The plain price that holds for such a request: without conditions."""
-        rates = self._at(unix_s, prompt_tokens, service_tier)
-        mtok = [None if rate is None else Decimal(rate) / MILLION for rate in rates[:5]]
-        return Price(
-            input_usd_per_mtok=mtok[0] or Decimal(0),
-            output_usd_per_mtok=mtok[1] or Decimal(0),
-            cached_input_usd_per_mtok=mtok[2],
-            cache_write_usd_per_mtok=mtok[3],
-            reasoning_usd_per_mtok=mtok[4],
-            request_usd=Decimal(rates.request).scaleb(-12),
-        )
+    @property
+    def conditional(self) -> bool:
+        """Whether it is another at some hour, for some prompt or tier of service."""
+        return bool(self.tiers or self.hours or self.service_tiers)
 
-    def _at(self, unix_s: float | None, prompt_tokens: int, service_tier: str) -> _Rates:
+    def at(self, unix_s: float | None = None, *, prompt_tokens: int = 0, service_tier: str = "") -> "Price":
+        """The plain price that holds for such a request: without conditions, and the same object for the same ones."""
+        changes = self._changes(unix_s, prompt_tokens, service_tier)
+        conditions = tuple(map(id, changes))
+        plain = self._plain.get(conditions)
+        if plain is None:
+            rates = self._at(unix_s, prompt_tokens, service_tier)
+            mtok = [None if rate is None else Decimal(rate) / MILLION for rate in rates[:5]]
+            plain = self._plain[conditions] = Price(
+                input_usd_per_mtok=mtok[0] or Decimal(0),
+                output_usd_per_mtok=mtok[1] or Decimal(0),
+                cached_input_usd_per_mtok=mtok[2],
+                cache_write_usd_per_mtok=mtok[3],
+                reasoning_usd_per_mtok=mtok[4],
+                request_usd=Decimal(rates.request).scaleb(-12),
+            )
+        return plain
+
+    @cached_property
+    def _plain(self) -> dict[tuple[int, ...], "Price"]:
+        """The price under each set of conditions that somebody asked for."""
+        return {}
+
+    def _changes(self, unix_s: float | None, prompt_tokens: int, service_tier: str) -> list[PriceChange]:
+        """What is made of the price for such a request, in this order. They live as long as the price does."""
         changes: list[PriceChange] = []
         if unix_s is not None:
             changes += [hours for hours in self.hours if hours.holds(unix_s)][:1]
@@ -181,7 +195,11 @@ class Price:
             changes.append(max(reached, key=lambda tier: tier.above_prompt_tokens))
         if (change := self.service_tiers.get(service_tier)) is not None:
             changes.append(change)
-        conditions = tuple(map(id, changes))  # they live as long as the price does
+        return changes
+
+    def _at(self, unix_s: float | None, prompt_tokens: int, service_tier: str) -> _Rates:
+        changes = self._changes(unix_s, prompt_tokens, service_tier)
+        conditions = tuple(map(id, changes))
         rates = self._changed.get(conditions)
         if rates is None:
             rates = self._changed[conditions] = _rates(self, *changes)

@@ -22,6 +22,7 @@ class _Rates(NamedTuple):
     cache_write: float
     request: float
     free: bool
+    conditional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Money:
     ``warm`` is the part of the prompt that the candidate's cache is expected to hold: for a provider that caches by
     rules of its own, what those rules would serve from it. ``cold`` is the rest of the forecast prompt, at the price of
     writing it to the cache where there is one, else at that of input. ``output`` is the forecast median. A warm prefix
-    is cheaper only where the price says so.
+    is cheaper only where the price says so. The price is that of the hour, and for a prompt of this length.
 
     A candidate without a known price is billed at ``unknown_usd_per_mtok`` for input and output alike. The default is
     what an expensive model costs: who does not say what something costs is not preferred for it. A backend of your own
@@ -68,6 +69,9 @@ class Money:
         for candidate in candidates:
             price, known = candidate.price, self._rates
             rates = known[id(price)] if id(price) in known else self._learn(price)
+            if rates.conditional and price is not None:
+                plain = price.at(ctx.request.arrival.received_unix_s, prompt_tokens=prompt_tokens)
+                rates = known[id(plain)] if id(plain) in known else self._learn(plain)
             if rates.free:
                 bills.append(0.0)
                 continue
@@ -100,5 +104,13 @@ class Money:
             cached_input=input_ if cached is None else float(cached) / _TOKENS_PER_MTOK,
             cache_write=input_ if written is None else float(written) / _TOKENS_PER_MTOK,
             request=float(price.request_usd),
-            free=not (price.input_usd_per_mtok or price.output_usd_per_mtok or price.request_usd or cached or written),
+            conditional=price.conditional,
+            free=not (
+                price.conditional
+                or price.input_usd_per_mtok
+                or price.output_usd_per_mtok
+                or price.request_usd
+                or cached
+                or written
+            ),
         )

@@ -7,6 +7,8 @@ from gateway.errors import ConfigurationError
 from gateway.facts import ModelFacts
 from gateway.rules.plugins import build
 
+PLAIN = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 2}
+
 
 def _facts(models: object) -> dict[str, ModelFacts]:
     return dict(build("backend", {"use": "fake", "models": models}, where="backends.x").facts().models)
@@ -45,6 +47,12 @@ def test_a_mapping_says_what_is_known() -> None:
         ({"a": {"context_tokens": 0}}, "at least 1"),
         ({"a": {"price": {"input_usd_per_mtok": -1, "output_usd_per_mtok": 1}}}, "zero or more"),
         ({"a": {"price": {"input_usd_per_mtok": 1}}}, "output_usd_per_mtok"),
+        ({"a": {"price": {**PLAIN, "reasoning_usd_per_mtok": -1}}}, "zero or more"),
+        ({"a": {"price": {**PLAIN, "tiers": [{"input_usd_per_mtok": 1}]}}}, "above_prompt_tokens"),
+        ({"a": {"price": {**PLAIN, "tiers": [{"above_prompt_tokens": 0}]}}}, "at least 1"),
+        ({"a": {"price": {**PLAIN, "tiers": [{"above_prompt_tokens": 1, "input": 1}]}}}, "unknown parameter"),
+        ({"a": {"price": {**PLAIN, "hours": [{"from_utc": "16:30", "until_utc": "24:00"}]}}}, "must be a time"),
+        ({"a": {"price": {**PLAIN, "service_tiers": {"flex": {"output_usd_per_mtok": -1}}}}}, "zero or more"),
         ({"a": {"capabilities": ["tools", "vison"]}}, "there is no `vison`; did you mean `vision`"),
         ({"a": {"capabilities": ["x"]}}, "there is no `x`; there is audio, best_of"),
         (["a", "a"], "twice"),

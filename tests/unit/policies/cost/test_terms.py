@@ -5,8 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from gateway.price import Price, Usage
+from gateway.price import Price, PriceHours, PriceTier, Usage
 from policies.cost.decoding import Decoding
 from policies.cost.money import Money
 from policies.cost.prefill import Prefill
@@ -144,3 +145,23 @@ def test_expected_money_is_what_the_ledger_would_bill(make_context: Make, make_c
     ctx, money = make_context(prompt_tokens=12_345, p50=678), Money()
     exact = float(price.cost_usd(Usage(prompt_tokens=12_345, output_tokens=678)))
     assert [pytest.approx(exact, abs=1e-9)] * 2 == money.usd_each(ctx, [make_candidate(price=price)] * 2)
+
+
+def test_money_is_that_of_the_hour_and_of_a_prompt_of_this_length(
+    make_context: Any, make_candidate: Any, make_request: Any
+) -> None:
+    """A bill says what the attempt will cost, whatever the price depends on."""
+    price = Price(
+        input_usd_per_mtok=Decimal(1),
+        output_usd_per_mtok=Decimal(0),
+        tiers=(PriceTier(above_prompt_tokens=1000, input_usd_per_mtok=Decimal(5)),),
+        hours=(PriceHours(from_utc="00:00", until_utc="12:00", input_usd_per_mtok=Decimal(2)),),
+    )
+    noon_s = make_request("hi").arrival.received_unix_s // 86_400 * 86_400 + 43_200
+    money, found = Money(), []
+    for unix_s, prompt_tokens in ((noon_s, 1000), (noon_s - 1, 1000), (noon_s, 1001)):
+        request = make_request("hi")
+        arrival = replace(request.arrival, received_unix_s=unix_s)
+        ctx = make_context(replace(request, arrival=arrival), prompt_tokens=prompt_tokens, p50=10)
+        found.append(money.usd(ctx, make_candidate(price=price)))
+    assert [pytest.approx(0.001), pytest.approx(0.002), pytest.approx(0.005005)] == found
