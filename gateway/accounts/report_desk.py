@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gateway.accounts.report import MOST_TASKS, Report, TooMuch, make_report
+from gateway.accounts.report import Report, make_report
+from gateway.accounts.report_reading import MOST_TASKS, TooMuch, read
 from gateway.accounts.selection import Selection
 from gateway.errors import InvalidRequest, Overloaded
 from gateway.ports import Clock
@@ -49,8 +50,7 @@ class ReportDesk:
     async def _make(self, selection: Selection, by: Sequence[str]) -> Report:
         tables = self._opened()
         try:
-            return await make_report(
-                tables, selection, by, now_unix_s=self._clock.unix_s(), page_rows=PAGE_ROWS, most_tasks=MOST_TASKS
-            )
+            reading = await read(tables, selection, by, page_rows=PAGE_ROWS, most_tasks=MOST_TASKS)
+            return await make_report(tables, selection, by, now_unix_s=self._clock.unix_s(), reading=reading)
         finally:
             await tables.close()

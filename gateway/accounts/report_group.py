@@ -23,20 +23,38 @@ _OUTRUN = "Outrun"
 _OK = Status.OK.value
 
 
+def _no_sums() -> defaultdict[TaskKey, int]:
+    return defaultdict(int)
+
+
 @dataclass(slots=True)
 class Spending:
     """What the tasks of a report have spent: the known part, and who has an unknown one beside it."""
 
-    pico_usd: defaultdict[TaskKey, int] = field(default_factory=lambda: defaultdict(int))
+    pico_usd: defaultdict[TaskKey, int] = field(default_factory=_no_sums)
     unpriced: set[TaskKey] = field(default_factory=set)
+    _page: defaultdict[TaskKey, int] = field(default_factory=_no_sums)
 
     def add(self, keys: Iterable[TaskKey], costs: Iterable[int | None]) -> None:
         """Adds what requests or attempts of these tasks cost."""
-        known = self.pico_usd
+        known = self._page
         for key, cost in zip(keys, costs, strict=True):
             known[key] += cost or 0
             if cost is None:
                 self.unpriced.add(key)
+
+    def end_page(self) -> None:
+        """Brings the page's sums to the others: requests of a task come close together, and a small table is fast."""
+        known = self.pico_usd
+        for key, cost in self._page.items():
+            known[key] += cost
+        self._page.clear()
+
+    def include(self, other: "Spending") -> None:
+        """Adds what was spent in other requests."""
+        for key, cost in other.pico_usd.items():
+            self.pico_usd[key] += cost
+        self.unpriced |= other.unpriced
 
 
 @dataclass(slots=True)
@@ -107,7 +125,7 @@ class Group:
                 self.wasted[_WASTED.get(status, "lost")] += cost
 
     def include(self, other: "Group") -> None:
-        """Adds another line to this one; a task of both is one."""
+        """Adds another line to this one, all but its tasks, which may be those of both."""
         self.requests += other.requests
         self.statuses.update(other.statuses)
         self.attempts += other.attempts
@@ -121,7 +139,6 @@ class Group:
         self.wasted.update(other.wasted)
         for name, times in self.times.items():
             times.include(other.times[name])
-        self.tasks |= other.tasks
 
     def _waste_requests(self, ended: Iterator[tuple[str, int | None]]) -> None:
         for status, cost in ended:

@@ -1,9 +1,8 @@
 """A line of a report as people and programs get it: the figures of a group, and how sure they are."""
 
-import math
-import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -15,6 +14,8 @@ from gateway.types import Status
 
 Outcomes = Mapping[TaskKey, tuple[bool | None, int]]
 """What clients said of their tasks: whether it succeeded, and the pico-dollars of tools and recovery."""
+
+_NOBODY_SAID: tuple[bool | None, int] = (None, 0)
 
 SHARES = (0.5, 0.9, 0.99)
 
@@ -81,8 +82,8 @@ class Line(Struct, frozen=True, kw_only=True):
     tasks: TaskFigures
 
 
-def line(by: dict[str, str], group: Group, tasks: "Tasks") -> Line:
-    """The line of a group."""
+def line(by: dict[str, str], group: Group, tasks: TaskFigures) -> Line:
+    """The line of a group, with the figures of the tasks that had a request in it."""
     return Line(
         by=by,
         requests=group.requests,
@@ -99,7 +100,7 @@ def line(by: dict[str, str], group: Group, tasks: "Tasks") -> Line:
         retry_cost_usd=usd(group.retry_pico_usd),
         wasted_cost_usd=usd(sum(group.wasted.values())),
         wasted={kind: usd(group.wasted[kind]) for kind in WASTES},
-        tasks=tasks.figures(group.tasks),
+        tasks=tasks,
         **{f"{name}_s": _quantiles(group, name) for name in group.times},
     )
 
@@ -109,31 +110,48 @@ def _quantiles(group: Group, name: str) -> Quantiles | None:
     return Quantiles(group.times[name].n, *found) if found is not None else None
 
 
+class _Task(NamedTuple):
+    success: bool | None
+    usd: float
+    pico_usd: int
+    beside_pico_usd: int
+    unpriced: bool
+
+
 class Tasks:
-    """All tasks of a report, so that each line only has to pick out its own.
+    """All tasks of a report, each looked up once for each line that it is in: there may be hundreds of thousands.
 
     ``outcomes`` are what clients said: whether it succeeded, and the pico-dollars of tools and recovery.
     """
 
     def __init__(self, spending: Spending, outcomes: Outcomes) -> None:
-        self._unpriced = spending.unpriced
-        self._beside_pico = {key: outcomes[key][1] for key in spending.pico_usd.keys() & outcomes.keys()}
-        self._pico = {
-            **spending.pico_usd,
-            **{key: spending.pico_usd[key] + it for key, it in self._beside_pico.items()},
+        self._tasks = {
+            key: _Task(success, (pico := spent + beside) / PICO_USD_PER_USD, pico, beside, key in spending.unpriced)
+            for key, spent in spending.pico_usd.items()
+            for success, beside in (outcomes.get(key, _NOBODY_SAID),)
         }
-        self._judged = {key for key in self._beside_pico if outcomes[key][0] is not None}
-        self._succeeded = {key for key in self._judged if outcomes[key][0]}
-        self._usd = {key: self._pico[key] / PICO_USD_PER_USD for key in self._judged}
 
-    def figures(self, tasks: set[TaskKey]) -> TaskFigures:
-        """Those of a line, by sets and loops of C: there may be hundreds of thousands."""
-        judged, succeeded = tasks & self._judged, tasks & self._succeeded
-        unpriced = len(judged & self._unpriced)
-        costs = [self._usd[key] for key in judged]
-        sum_c, sum_cc = math.fsum(costs), math.fsum(map(operator.mul, costs, costs))
-        sum_cs = math.fsum(map(self._usd.__getitem__, succeeded))
-        n, wins = len(judged), len(succeeded)
+    def all_figures(self) -> TaskFigures:
+        """Those of all tasks."""
+        return self.figures(self._tasks.keys())
+
+    def figures(self, tasks: Collection[TaskKey]) -> TaskFigures:
+        """Those of a line."""
+        n = wins = unpriced = total_pico = unknown_pico = beside_pico = 0
+        sum_c = sum_cc = sum_cs = 0.0
+        for success, cost, pico, beside, without_price in map(self._tasks.__getitem__, tasks):
+            total_pico += pico
+            beside_pico += beside
+            if success is None:
+                unknown_pico += pico
+                continue
+            n += 1
+            sum_c += cost
+            sum_cc += cost * cost
+            unpriced += without_price
+            if success:
+                wins += 1
+                sum_cs += cost
         at_least = sum_c / wins if wins else None
         return TaskFigures(
             tasks=len(tasks),
@@ -143,9 +161,9 @@ class Tasks:
             unpriced=unpriced,
             success_rate=wins / n if n else None,
             success_rate_interval=wilson(wins, n),
-            cost_usd=usd(sum(map(self._pico.__getitem__, tasks))),
-            unknown_cost_usd=usd(sum(map(self._pico.__getitem__, tasks - judged))),
-            tool_and_recovery_cost_usd=usd(sum(map(self._beside_pico.__getitem__, tasks & self._beside_pico.keys()))),
+            cost_usd=usd(total_pico),
+            unknown_cost_usd=usd(unknown_pico),
+            tool_and_recovery_cost_usd=usd(beside_pico),
             cost_per_success_usd=at_least if not unpriced else None,
             cost_per_success_at_least_usd=at_least,
             cost_per_success_interval=ratio(n, sum_c, wins, sum_cc, sum_cs, wins) if not unpriced else None,

@@ -12,8 +12,10 @@ from typing import TypeVar
 from gateway.accounts import reconciliation, report_text
 from gateway.accounts.provider_usage import PROVIDERS, read_columns, read_usage
 from gateway.accounts.reconciliation import reconcile
-from gateway.accounts.report import Report, TooMuch, make_report, read_moment
+from gateway.accounts.report import Report, make_report, read_moment
 from gateway.accounts.report_chart import draw
+from gateway.accounts.report_parts import read_in_parts
+from gateway.accounts.report_reading import TooMuch
 from gateway.accounts.selection import DIMENSIONS, Selection
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError
@@ -104,9 +106,16 @@ def _reconcile(arguments: argparse.Namespace) -> int:
 async def _report(ledger: Path | str, selection: Selection, by: Sequence[str]) -> Report:
     now_unix_s = SystemClock().unix_s()
     try:
-        return await asked(ledger, lambda tables: make_report(tables, selection, by, now_unix_s=now_unix_s))
+        return await asked(ledger, lambda tables: _made(ledger, tables, selection, by, now_unix_s))
     except TooMuch as error:
         raise ConfigurationError(str(error)) from None
+
+
+async def _made(
+    ledger: Path | str, tables: LedgerTables, selection: Selection, by: Sequence[str], now_unix_s: float
+) -> Report:
+    reading = await read_in_parts(ledger, tables, selection, by) if isinstance(ledger, Path) else None
+    return await make_report(tables, selection, by, now_unix_s=now_unix_s, reading=reading)
 
 
 async def asked(ledger: Path | str, question: Callable[[LedgerTables], Awaitable[T]]) -> T:

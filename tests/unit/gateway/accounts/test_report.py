@@ -17,6 +17,8 @@ from gateway.accounts import report_text
 from gateway.accounts.report import Report, make_report
 from gateway.accounts.report_chart import draw
 from gateway.accounts.report_line import Line
+from gateway.accounts.report_parts import read_in_parts
+from gateway.accounts.report_reading import TooMuch, read
 from gateway.accounts.selection import DIMENSIONS, Selection
 from gateway.price import Usage
 from gateway.task import Task
@@ -88,7 +90,8 @@ async def test_attempts_requests_tasks_and_the_report_add_up(
             await books.take(*entries)
             for (tenant, task), (success, tools_usd) in told.items():
                 await books.judge(tenant, task, success, tool_cost_usd=tools_usd)
-            report = await make_report(books.tables, Selection(), by, now_unix_s=NOW_UNIX_S, page_rows=3)
+            reading = await read(books.tables, Selection(), by, page_rows=3)
+            report = await make_report(books.tables, Selection(), by, now_unix_s=NOW_UNIX_S, reading=reading)
             tasks = {(one["tenant"], one["task"]) for one in drawn if one["task"]}
             accounts = {key: await books.book.account(*key) for key in tasks}
     total = report.total
@@ -241,3 +244,30 @@ async def test_classes_are_those_of_the_forecast(books: Any, make_entry: MakeEnt
     await books.take(make_entry(1), make_entry(2, forecast=None))
     report = await make_report(books.tables, Selection(), ("class",), now_unix_s=NOW_UNIX_S)
     assert {"short_in_short_out": 1, "": 1} == _of_report(report)
+
+
+async def test_parts_that_several_processes_read_are_the_whole(
+    open_books: Any, make_entry: MakeEntry, make_attempt: Any, tmp_path: Path
+) -> None:
+    """The same report, whoever counts: a task that is in two parts is one."""
+    place = tmp_path / "ledger.sqlite3"
+    async with open_books(place) as books:
+        await _filled(books, make_entry, make_attempt)
+        again = replace(make_entry(9).arrival, task=Task(id="t1"), received_unix_s=NOW_UNIX_S + 9)
+        await books.take(replace(make_entry(9), arrival=again))
+        alone = await make_report(books.tables, Selection(), ("route",), now_unix_s=NOW_UNIX_S)
+        reading = await read_in_parts(place, books.tables, Selection(), ("route",), least=2)
+        parted = await make_report(books.tables, Selection(), ("route",), now_unix_s=NOW_UNIX_S, reading=reading)
+    assert alone == parted
+
+
+async def test_too_many_lines_or_tasks_are_refused(
+    books: Any, make_entry: MakeEntry, make_attempt: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before memory is full of them."""
+    await _filled(books, make_entry, make_attempt)
+    with pytest.raises(TooMuch, match="more than 7 tasks"):
+        await read(books.tables, Selection(), (), most_tasks=7)
+    monkeypatch.setattr("gateway.accounts.report_reading.MOST_LINES", 1)
+    with pytest.raises(TooMuch, match="more than 1 lines"):
+        await read(books.tables, Selection(), ("route",))
