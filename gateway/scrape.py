@@ -32,6 +32,7 @@ def live(
             for name, backend in pipeline().rules.world.backends.items()
         ],
         dropped=lambda: {"handed_over": ledger().dropped, "rows": rows.dropped if rows else 0},
+        spooled=lambda: rows.waiting if rows else 0,
         observer_failures=lambda: ledger().observer_failures,
         shared_lost=shared.lost,
         shared_dropped=shared.dropped,

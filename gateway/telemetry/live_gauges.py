@@ -32,12 +32,14 @@ def _nobody() -> None:
 class Live:
     """Where the present numbers come from; each is called once a scrape, on the event loop, and must not wait.
 
-    ``dropped`` and ``observer_failures`` only ever grow; ``dropped`` counts ledger rows by the sink that lost them.
+    ``dropped`` and ``observer_failures`` only ever grow; ``dropped`` counts ledger rows by the sink that lost them, and
+    ``spooled`` those that are not yet in its database.
     ``shared_lost`` is ``None`` where there are no other replicas. ``canaries`` are routes, and how their canary stands.
     """
 
     in_flight: Callable[[], int] = _none
     queued: Callable[[], int] = _none
+    spooled: Callable[[], int] = _none
     backends: Callable[[], Iterable[BackendState]] = tuple
     dropped: Callable[[], Mapping[str, int]] = field(default=dict)
     observer_failures: Callable[[], int] = _none
@@ -58,6 +60,7 @@ class LiveCollector(Collector):
         live = self._live
         yield GaugeMetricFamily("headrace_in_flight", "Requests being served now.", value=live.in_flight())
         yield GaugeMetricFamily("headrace_queued", "Requests waiting for a place now.", value=live.queued())
+        yield GaugeMetricFamily("headrace_ledger_spooled", "Entries not yet in the database.", value=live.spooled())
         yield from self._backends()
         dropped = CounterMetricFamily(
             "headrace_ledger_dropped", "Entries that did not reach where they belong.", labels=["sink"]

@@ -33,6 +33,7 @@ class _Present(msgspec.Struct, frozen=True):
     backends: list[tuple[str, bool, int, bool]]
     dropped: dict[str, int]
     observer_failures: int
+    spooled: int = 0
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -115,6 +116,7 @@ class SiblingMetrics:
             backends=[(state.name, state.up, state.in_flight, state.rests) for state in live.backends()],
             dropped=dict(live.dropped()),
             observer_failures=live.observer_failures(),
+            spooled=live.spooled(),
         )
         return _added([mine, self._inherited])
 
@@ -134,12 +136,13 @@ def _past(present: _Present) -> _Present:
 
 def _added(presents: Iterable[_Present]) -> _Present:
     """The sums. A backend is up where one worker at least can use it: it takes requests then."""
-    in_flight = queued = observer_failures = 0
+    in_flight = queued = observer_failures = spooled = 0
     backends: dict[str, tuple[bool, int, bool]] = {}
     dropped: dict[str, int] = {}
     for present in presents:
         in_flight += present.in_flight
         queued += present.queued
+        spooled += present.spooled
         observer_failures += present.observer_failures
         for name, up, busy, rests in present.backends:
             up_elsewhere, busy_elsewhere, rests_elsewhere = backends.get(name, (False, 0, False))
@@ -152,6 +155,7 @@ def _added(presents: Iterable[_Present]) -> _Present:
         backends=[(name, *state) for name, state in backends.items()],
         dropped=dropped,
         observer_failures=observer_failures,
+        spooled=spooled,
     )
 
 
@@ -160,6 +164,7 @@ def _sum(presents: Iterable[_Present]) -> Live:
     return Live(
         in_flight=lambda: all_of_them.in_flight,
         queued=lambda: all_of_them.queued,
+        spooled=lambda: all_of_them.spooled,
         backends=lambda: [
             BackendState(name=name, up=up, in_flight=in_flight, rests=rests)
             for name, up, in_flight, rests in all_of_them.backends

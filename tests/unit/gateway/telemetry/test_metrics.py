@@ -134,6 +134,7 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
     live = Live(
         in_flight=lambda: running[0],
         queued=lambda: 2,
+        spooled=lambda: 7,
         backends=lambda: (
             BackendState(name="groq", up=True, in_flight=1, rests=True),
             BackendState(name="stranger", up=True, in_flight=9),
@@ -147,6 +148,7 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
     expected = {
         "headrace_in_flight{}": 0,
         "headrace_queued{}": 2,
+        "headrace_ledger_spooled{}": 7,
         "headrace_backend_up{backend=groq}": 1,
         "headrace_backend_in_flight{backend=groq}": 1,
         "headrace_backend_resting{backend=groq}": 1,

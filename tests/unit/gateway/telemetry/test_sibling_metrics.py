@@ -23,6 +23,7 @@ def _live(*, in_flight: int = 0, up: bool = False, dropped: int = 0, failures: i
     return Live(
         in_flight=lambda: in_flight,
         queued=lambda: 2 * in_flight,
+        spooled=lambda: 3 * in_flight,
         backends=lambda: (BackendState(name="groq", up=up, in_flight=in_flight),),
         dropped=lambda: {"rows": dropped},
         observer_failures=lambda: failures,
@@ -93,6 +94,7 @@ async def test_the_present_is_added_up(tmp_path: Path) -> None:
     expected = {
         "headrace_in_flight{}": 5,
         "headrace_queued{}": 10,
+        "headrace_ledger_spooled{}": 15,
         "headrace_backend_up{backend=groq}": 1,
         "headrace_backend_in_flight{backend=groq}": 5,
         "headrace_ledger_dropped_total{sink=rows}": 5,
