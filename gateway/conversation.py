@@ -58,7 +58,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
         return "".join(part.text or "" for part in self.content)
 
 
-class Sampling(Struct, frozen=True, kw_only=True, gc=False):
+class Sampling(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """How tokens are drawn. ``None`` means that the client said nothing, which is not the same as zero."""
 
     temperature: float | None = None

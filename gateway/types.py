@@ -48,7 +48,7 @@ class Operation(StrEnum):
 # ---- what arrives ---------------------------------------------------------------------------------------------------
 
 
-class TraceContext(Struct, frozen=True, kw_only=True, gc=False):
+class TraceContext(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """W3C trace context: where this request hangs in a trace.
 
     ``trace_id`` and ``span_id`` are ours (32 and 16 hex digits), ``parent_id`` is the caller's span or empty.
@@ -62,7 +62,7 @@ class TraceContext(Struct, frozen=True, kw_only=True, gc=False):
     state: str = ""
 
 
-class Arrival(Struct, frozen=True, kw_only=True, gc=False):
+class Arrival(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A request that has knocked: who it is and when it came, before anybody read its body.
 
     ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
@@ -122,7 +122,7 @@ class Context(Struct, frozen=True, kw_only=True, gc=False):
     priced_only: bool = False
 
 
-class Candidate(Struct, frozen=True, kw_only=True, gc=False):
+class Candidate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A snapshot of one backend serving one model, taken for one request.
 
     ``model`` is the name that the backend knows. Of its ``operations``, ``translates`` are those that reach it in the
@@ -193,7 +193,7 @@ class Objection(str):
         return objection
 
 
-class Exclusion(Struct, frozen=True, kw_only=True, gc=False):
+class Exclusion(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Why a candidate is out: the filter's name, its reason in words, and the request's field where one is at fault."""
 
     candidate: Candidate

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import zstandard
 from msgspec.structs import replace
 
 from gateway.decide import decide
@@ -9,6 +10,8 @@ from gateway.ledger.redaction import without_words
 from gateway.rules.world import World
 from gateway.stores.decision_facts import facts_of, pressed, read_facts
 from gateway.types import Decision, LedgerEntry
+
+_press = zstandard.ZstdCompressor().compress
 
 POLICY = """
     backends:
@@ -69,13 +72,25 @@ def test_eight_candidates_take_hardly_more_than_one(decided: tuple[World, Ledger
     assert sizes[0] < sizes[1] < min(1.8 * sizes[0], 1500)
 
 
+def test_facts_are_read_whether_they_were_pressed_or_not(decided: tuple[World, LedgerEntry]) -> None:
+    """Those of one candidate stay as they are, and once did not."""
+    _, entry = decided
+    assert entry.decision is not None
+    facts = facts_of(replace(entry, decision=replace(entry.decision, order=entry.decision.order[:1], excluded=())))
+    assert facts is not None
+    assert facts == pressed(facts)
+    assert read_facts(facts) == read_facts(_press(facts))
+
+
 def test_what_was_never_decided_has_no_facts(make_entry: Callable[..., LedgerEntry]) -> None:
     """A request that was refused at the door."""
     assert facts_of(make_entry(decision=None)) is None
     assert facts_of(make_entry(decision=Decision(order=()))) is None
 
 
-@pytest.mark.parametrize("kept", [b"", b"nonsense", pressed(b"\x80"), pressed(b"nonsense")])
+@pytest.mark.parametrize(
+    "kept", [b"", b"nonsense", b"\x80", b"\x28\xb5\x2f\xfdnonsense", _press(b"\x80"), _press(b"words")]
+)
 def test_damaged_facts_are_a_sentence(kept: bytes) -> None:
     """For whoever asks to have them explained."""
     with pytest.raises(ValueError, match="the facts of this decision cannot be read"):
