@@ -77,8 +77,9 @@ class Gateway:
         lines = AccessLog() if settings.access_log else None
         sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)
+        told, count = self._verdict_observers, self._metrics.count_outcome
         self._accounts = open_accounts(
-            settings, self._rows, self._ledger, clock=self._clock, observers=self._verdict_observers
+            settings, self._rows, self._ledger, clock=self._clock, observers=told, count=count
         )
         self._responses = ResponseMemory(self._shared.facts, kept_s=settings.responses_kept_s)
         bench = self._bench(settings)

@@ -51,7 +51,8 @@ def read_hints(headers: Iterable[tuple[bytes, bytes]]) -> Hints:
             session = value.strip().decode("latin-1")
     try:
         deadline_s = _deadline_s(found)
-        named = task_in_headers([header for header in found if header[0] in TASK_HEADERS])
+        of_tasks = [header for header in found if header[0] in TASK_HEADERS]
+        named = task_in_headers(of_tasks) if of_tasks else None
     except InvalidRequest as error:
         return Hints(session, deadline_s, None, error)
     return Hints(session, deadline_s, task_of(named, session))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from gateway.accounts.report_desk import ReportDesk
-from gateway.accounts.task_book import TaskBook
+from gateway.accounts.task_book import Counter, TaskBook
 from gateway.accounts.verdicts import Verdicts
 from gateway.learning.kept_state import SECONDS_PER_DAY
 from gateway.ledger.ledger import EntryLedger
@@ -41,6 +41,7 @@ def open_accounts(
     *,
     clock: Clock,
     observers: Callable[[], Sequence[VerdictObserver]],
+    count: Counter,
 ) -> Accounts | None:
     """The accounts over the gateway's ledger; ``None`` where none is kept. Nothing is connected yet."""
     if rows is None:
@@ -54,6 +55,6 @@ def open_accounts(
     tables = open_tables(where)
     keep_s = settings.ledger_days * SECONDS_PER_DAY
     verdicts = Verdicts(tables, observers)
-    book = TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s)
+    book = TaskBook(tables, clock=clock, written=written, verdicts=verdicts, keep_s=keep_s, count=count)
     desk = ReportDesk(lambda: open_tables(where), clock=clock)
     return Accounts(tables, book, desk, JudgedRows(tables, clock=clock, keep_s=keep_s))

@@ -4,8 +4,9 @@ Requests are counted where they were served, and attempts where they were made: 
 is counted whole in each line in which it had a request, and once in the total.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +17,9 @@ from gateway.accounts.report_reading import Key, Reading, read
 from gateway.accounts.selection import PAGE_ROWS, Selection
 from gateway.accounts.task_account import moment
 from gateway.stores.tables import LedgerTables
+from gateway.stores.task_key import task_key
 
+_NOBODY_SAID: tuple[bool | None, int] = (None, 0)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -65,21 +68,29 @@ async def make_report(
 
 
 async def _outcomes(tables: LedgerTables, selection: Selection) -> Outcomes:
-    found: dict[TaskKey, tuple[bool | None, int]] = {}
-    after = ("", "")
+    """What is believed of tasks: the client's word, and a judge's where the client has none."""
+    found: dict[TaskKey, tuple[bool | None, int]] = {
+        task_key(tenant, task): (bool(success), 0)
+        async for _, _, tenant, task, success in _all(tables, queries.JUDGED, selection, after_unix_s=-1.0, after_id="")
+    }
+    async for _, _, key, success, tools_pico, recovery_pico in _all(
+        tables, queries.OUTCOMES, selection, after_tenant="", after_task=""
+    ):
+        judged = found.get(key, _NOBODY_SAID)[0]
+        found[key] = (judged if success is None else bool(success), tools_pico + recovery_pico)
+    return found
+
+
+async def _all(tables: LedgerTables, query: str, selection: Selection, **first: Any) -> AsyncIterator[tuple[Any, ...]]:
+    """All rows of a query by pages; its first columns are those that ``first`` names."""
+    after = first
     while True:
-        page = await tables.rows(
-            queries.OUTCOMES,
-            after_tenant=after[0],
-            after_task=after[1],
-            tenant=selection.tenant,
-            most=PAGE_ROWS,
-        )
-        for _, _, key, success, tools_pico, recovery_pico in page:
-            found[key] = (None if success is None else bool(success), tools_pico + recovery_pico)
+        page = await tables.rows(query, **after, tenant=selection.tenant, most=PAGE_ROWS)
+        for row in page:
+            yield row
         if len(page) < PAGE_ROWS:
-            return found
-        after = page[-1][:2]
+            return
+        after = dict(zip(first, page[-1], strict=False))
 
 
 def _named(by: Sequence[str], key: Key) -> dict[str, str]:

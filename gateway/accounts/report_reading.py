@@ -10,6 +10,7 @@ from gateway.accounts import selection as queries
 from gateway.accounts.report_group import Group, Spending, TaskKey
 from gateway.accounts.selection import PAGE_ROWS, Selection
 from gateway.stores.tables import LedgerTables
+from gateway.stores.task_key import task_key
 
 MOST_LINES = 10_000
 MOST_TASKS = 500_000
@@ -106,4 +107,4 @@ def _by_key(page: list[tuple[Any, ...]], fields: int, dimensions: int) -> dict[K
 
 async def _judged_alone(tables: LedgerTables, selection: Selection) -> dict[int, TaskKey]:
     rows = await tables.rows(queries.JUDGED_ALONE, tenant=selection.tenant)
-    return dict(rows)
+    return {seq: task_key(tenant, request) for seq, tenant, request in rows}

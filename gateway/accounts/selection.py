@@ -97,12 +97,28 @@ OUTCOMES = """
     LIMIT :most
 """
 
+# What judges say of answers that clients saw, the latest of a task last. Of a step that went further the next one's
+# answer is what came of it.
+JUDGED = """
+    SELECT judged_unix_s, id, tenant, CASE WHEN task = '' THEN request_id ELSE task END, success
+    FROM judged_answers
+    WHERE (judged_unix_s, id) > (:after_unix_s, :after_id) AND occasion <> 'shadow' AND escalated_for = ''
+        AND success IS NOT NULL AND (CAST(:tenant AS TEXT) IS NULL OR tenant = CAST(:tenant AS TEXT))
+    ORDER BY judged_unix_s, id
+    LIMIT :most
+"""
+
 # Requests that name no task are judged by their own ids, which all begin alike.
 JUDGED_ALONE = """
-    SELECT r.seq, o.task_key
+    SELECT r.seq, r.tenant, r.id
     FROM task_outcomes o JOIN requests r ON r.id = o.task AND r.tenant = o.tenant
     WHERE r.task = '' AND substr(o.task, 1, 4) = 'req_'
         AND (CAST(:tenant AS TEXT) IS NULL OR o.tenant = CAST(:tenant AS TEXT))
+    UNION
+    SELECT r.seq, r.tenant, r.id
+    FROM judged_answers j JOIN requests r ON r.id = j.request_id AND r.tenant = j.tenant
+    WHERE r.task = '' AND j.occasion <> 'shadow' AND j.escalated_for = '' AND j.success IS NOT NULL
+        AND (CAST(:tenant AS TEXT) IS NULL OR j.tenant = CAST(:tenant AS TEXT))
 """
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.accounts import task_queries as queries
 from gateway.accounts.outcome import ReportedOutcome
@@ -37,6 +38,18 @@ class Kept:
     repeated: bool
 
 
+class Counter(Protocol):
+    """Counts outcomes."""
+
+    def __call__(self, *, success: bool | None) -> None:
+        """One more."""
+        ...
+
+
+def _count_nothing(*, success: bool | None) -> None:
+    """Nobody is interested."""
+
+
 class TaskBook:
     """See the module. A task belongs to its tenant: every question names both.
 
@@ -46,6 +59,7 @@ class TaskBook:
         written: brings what has ended into the tables, and tells whether all of it is there.
         verdicts: who is told of outcomes that stand.
         keep_s: for how long outcomes stay, ``None`` for ever.
+        count: told of each outcome that was put in.
     """
 
     def __init__(
@@ -56,12 +70,14 @@ class TaskBook:
         written: Callable[[], Awaitable[bool]],
         verdicts: Verdicts,
         keep_s: float | None = None,
+        count: Counter = _count_nothing,
     ) -> None:
         self._tables = tables
         self._clock = clock
         self._written = written
         self._verdicts = verdicts
         self._keep_s = keep_s
+        self._count = count
         self._pace = Pace(clock)
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._waiting = 0
@@ -90,6 +106,7 @@ class TaskBook:
             stands = (latest[0], latest[1]) == (row["at_unix_s"], row["received_unix_s"])
             if changed:
                 self.outcomes += 1
+                self._count(success=outcome.success)
             if changed and stands and self._verdicts.wanted:
                 await self._written()
                 await self._verdicts.tell(tenant, task, history)

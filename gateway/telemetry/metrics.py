@@ -63,9 +63,12 @@ class Metrics:
             registry, "headrace_forecast_error", "Output tokens / forecast median.", ("route",), FORECAST_RATIOS
         )
 
+        self._outcomes = Tally(
+            registry, "headrace_task_outcomes", "Outcomes that clients told of their tasks.", ("success",)
+        )
         self._judged = JudgedTallies(registry)
         own = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
-        self._tallies = (*own, *self._judged.tallies)
+        self._tallies = (*own, self._outcomes, *self._judged.tallies)
         self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
 
     def rename(self, names: LabelNames) -> None:
@@ -83,6 +86,10 @@ class Metrics:
     def count_skipped(self, route: str, reason: str) -> None:
         """Counts an answer that was not judged, or a copy that was not sent."""
         self._judged.skip(route, reason, self._names)
+
+    def count_outcome(self, *, success: bool | None) -> None:
+        """Counts what a client told of a task."""
+        self._outcomes.add(("unknown" if success is None else str(success).lower(),))
 
     def count_drafts(self, backend: str, source: str, drafted: int, accepted: int) -> None:
         """Counts what an engine on this machine drafted for one answer."""

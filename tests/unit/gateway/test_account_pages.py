@@ -161,6 +161,17 @@ async def test_an_outcome_with_a_key_counts_once(client: httpx.AsyncClient) -> N
     assert not (await _tell(client, "u", key="k", success=True))["repeated"]
 
 
+async def test_outcomes_are_counted(client: httpx.AsyncClient) -> None:
+    """By what was said, and each once; ids of tasks are on no metric."""
+    await _tell(client, "t-17", key="k", success=True)
+    await _tell(client, "t-17", key="k", success=True)
+    await _tell(client, "t-17", success=None)
+    metrics = (await client.get("/metrics")).text
+    assert 'headrace_task_outcomes_total{success="true"} 1.0' in metrics
+    assert 'headrace_task_outcomes_total{success="unknown"} 1.0' in metrics
+    assert "t-17" not in metrics
+
+
 async def test_the_history_is_bounded(client: httpx.AsyncClient) -> None:
     """The latest by the client's time are kept."""
     for minute in range(MOST_OUTCOMES_KEPT + 3):
@@ -247,7 +258,7 @@ async def test_without_a_ledger_there_are_no_tasks(make_site: Any) -> None:
 async def test_a_report_is_of_the_tenant_alone(client: httpx.AsyncClient) -> None:
     """Whoever asks sees its own requests and nobody else's, as JSON or as CSV."""
     await _ask(client, "t")
-    await _ask(client, "u", **{"authorization": f"Bearer {KEYS['beta']}"})
+    await _ask(client, "u", authorization=f"Bearer {KEYS['beta']}")
     await _account(client, "t")
     report = (await client.get("/v1/report?by=tenant,route")).json()
     assert ([{"tenant": "acme", "route": "r"}], 1) == (

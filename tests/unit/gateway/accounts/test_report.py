@@ -20,7 +20,10 @@ from gateway.accounts.report_line import Line
 from gateway.accounts.report_parts import read_in_parts
 from gateway.accounts.report_reading import TooMuch, read
 from gateway.accounts.selection import DIMENSIONS, Selection
+from gateway.clock import SystemClock
+from gateway.judgement import JudgedAnswer, Judgement, Occasion
 from gateway.price import Usage
+from gateway.stores.judged_rows import JudgedRows
 from gateway.task import Task
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
 
@@ -271,3 +274,41 @@ async def test_too_many_lines_or_tasks_are_refused(
     monkeypatch.setattr("gateway.accounts.report_reading.MOST_LINES", 1)
     with pytest.raises(TooMuch, match="more than 1 lines"):
         await read(books.tables, Selection(), ("route",))
+
+
+async def test_where_the_client_says_nothing_a_judge_is_believed(books: Any, make_entry: MakeEntry) -> None:
+    """The latest one; a shadow's answer and one that went further are no outcome, and the client's word is more."""
+    rows = JudgedRows(books.tables, clock=SystemClock(), keep_s=None)
+    entries = [make_entry(number) for number in range(5)]
+    await books.take(*[
+        replace(entry, arrival=replace(entry.arrival, task=Task(id=f"t{n}") if n else None))
+        for n, entry in enumerate(entries)
+    ])  # fmt: skip
+    said = [
+        ("req-0", "", Occasion.SERVED, True, ""),
+        ("req-1", "t1", Occasion.SERVED, True, ""),
+        ("req-2", "t2", Occasion.SERVED, False, ""),
+        ("req-3", "t3", Occasion.SHADOW, True, ""),
+        ("req-4", "t4", Occasion.CASCADE, False, "json"),
+    ]
+    for at, (request, task, occasion, success, escalated_for) in enumerate(said):
+        rows.take_judged(
+            JudgedAnswer(
+                request_id=request,
+                tenant="acme",
+                task=task,
+                route="default",
+                backend="groq",
+                model="llama",
+                occasion=occasion,
+                judgement=Judgement(success=success),
+                escalated_for=escalated_for,
+                ended_unix_s=NOW_UNIX_S + at,
+            )
+        )
+    await rows.close()
+    await books.judge("acme", "t1", success=False)
+    await books.judge("acme", "t2", success=None, tool_cost_usd=Decimal(1))
+    tasks = (await make_report(books.tables, Selection(), now_unix_s=NOW_UNIX_S)).total.tasks
+    assert (5, 1, 2, 2) == (tasks.tasks, tasks.succeeded, tasks.failed, tasks.unknown)
+    assert Decimal(1) == tasks.tool_and_recovery_cost_usd
