@@ -58,7 +58,10 @@ class Arm(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A trial as it stands: both arms, and what has been won by betting on each of the three statements."""
+    """A trial as it stands: both arms, and what has been won by betting on each of the three statements.
+
+    ``since_unix_s`` is infinite where it has not begun.
+    """
 
     state: CanaryState
     since_unix_s: float
@@ -85,16 +88,19 @@ class Counted(NamedTuple):
 
 
 class Trial:
-    """The trial of ``canary`` on ``route``. Sums are those of all replicas."""
+    """The trial of ``canary`` on ``route``; it begins with the first task that meets it. Sums are of all replicas."""
 
-    def __init__(self, route: str, canary: Canary, tallies: Tallies, *, now_unix_s: float) -> None:
+    def __init__(self, route: str, canary: Canary, tallies: Tallies) -> None:
         self.route = route
         self.canary = canary
         self._tallies = tallies
         self._key = canary.key(route)
         self._known: tuple[int, Standing] | None = None
-        if not any(part.seat == tallies.seat for part in tallies.parts(_STATES + self._key)):
-            tallies.add(_STATES + self._key, (now_unix_s, 0.0, 0.0), at_unix_s=now_unix_s)
+
+    def begin(self, *, now_unix_s: float) -> None:
+        """It begins now, unless it has begun before: here, on another replica, or before a restart."""
+        if _STATES + self._key not in self._tallies:
+            self._tallies.add(_STATES + self._key, (now_unix_s, 0.0, 0.0), at_unix_s=now_unix_s)
 
     def draws(self, key: str) -> bool:
         """Whether the task, or the conversation, of that name is the canary's."""
@@ -149,7 +155,7 @@ class Trial:
         state = CanaryState.BETTER if better else CanaryState.RUNNING
         return Standing(
             state=CanaryState.ROLLED_BACK if rolled_back else state,
-            since_unix_s=min((amounts[0] for amounts in states if amounts[0] > 0), default=0.0),
+            since_unix_s=min((amounts[0] for amounts in states if amounts[0] > 0), default=math.inf),
             canary=Arm(*sums[:arms]),
             incumbent=Arm(*sums[arms : 2 * arms]),
             rarer=wealth[0],

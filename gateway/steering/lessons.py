@@ -39,7 +39,6 @@ class Lessons:
 
     def follow(self, routes: Sequence[Route]) -> None:
         """These are the routes of the policy; a trial that stays as it was goes on."""
-        now_s = self._clock.unix_s()
         self.steers = {route.name: route.steer for route in routes if route.steer is not None}
         trials: dict[str, Trial] = {}
         for name, steer in self.steers.items():
@@ -47,13 +46,12 @@ class Lessons:
                 continue
             known = self.trials.get(name)
             same = known is not None and known.canary == steer.canary
-            fresh = known if same else Trial(name, steer.canary, self._tallies, now_unix_s=now_s)
-            if fresh is not None:
-                trials[name] = fresh
+            trials[name] = known if known is not None and same else Trial(name, steer.canary, self._tallies)
         self.trials = trials
 
     def draws(self, trial: Trial, request: ChatRequest) -> bool:
         """Whether the request is the canary's; remembered where a verdict on it will come by its own id."""
+        trial.begin(now_unix_s=self._clock.unix_s())
         key = stays_with(request)
         drawn = trial.draws(key)
         if request.arrival.task is None:

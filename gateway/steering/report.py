@@ -1,5 +1,6 @@
 """What was learned of success, for people and their programs: bounded, whatever clients do."""
 
+import math
 from typing import Any
 
 from gateway.rules.steer import Steer
@@ -50,7 +51,7 @@ def _trial_report(trial: Trial) -> dict[str, Any]:
         "to": trial.canary.name,
         "share": trial.canary.share,
         "state": standing.state,
-        "since_unix_s": standing.since_unix_s,
+        "since_unix_s": standing.since_unix_s if math.isfinite(standing.since_unix_s) else None,
         "canary": _arm_report(standing.canary),
         "incumbent": _arm_report(standing.incumbent),
         "evidence": {

@@ -52,7 +52,7 @@ def main() -> int:
 
 def _rolled_back_after(seed: int, tasks: int, *, success: float, usd: float, share: float) -> int | None:
     canary = Canary(backend="new", model="m", share=share, confidence=0.95, when_better="report", run=1)
-    trial = Trial("route", canary, Tallies(f"seed-{seed}"), now_unix_s=1.0)
+    trial = Trial("route", canary, Tallies(f"seed-{seed}"))
     dice = Random(seed)  # noqa: S311  # a script's dice
     for task in range(1, tasks + 1):
         mine = trial.draws(f"{seed}/{task}")

@@ -19,7 +19,9 @@ def _canary(**fields: Any) -> Canary:
 
 
 def _trial(tallies: Tallies | None = None, **fields: Any) -> Trial:
-    return Trial("chat", _canary(**fields), tallies or Tallies("a"), now_unix_s=1.0)
+    trial = Trial("chat", _canary(**fields), tallies or Tallies("a"))
+    trial.begin(now_unix_s=1.0)
+    return trial
 
 
 def _runs(

@@ -37,6 +37,8 @@ class Scene:
         self.make = make
         self.tasks = 0
         steering.follow(world.routes)
+        for trial in steering._lessons.trials.values():
+            trial.begin(now_unix_s=1_000_000.0)
 
     def candidates(self, **fields: Any) -> tuple[Candidate, ...]:
         """One for each target."""
@@ -322,6 +324,27 @@ async def test_a_request_that_names_no_task_counts_for_the_arm_that_it_met(make_
     told = scene.steering.report()["chat"]["canary"]
     assert first.count("gamma") == told["canary"]["tasks"]
     assert 40 - first.count("gamma") == told["incumbent"]["tasks"]
+
+
+async def test_a_trial_begins_with_the_first_task_that_meets_it(
+    make_world: Any, make_parts: Any, hand_clock: Any
+) -> None:
+    """And goes on where it was after a restart, whenever the policy was read."""
+    world = make_world(POLICY % "canary: {to: gamma/small, share: 0.5}")
+    hand_clock.epoch_s = 1_000_000.0
+    first, again = (Steering(clock=hand_clock, seat=seat) for seat in "ab")
+    first.follow(world.routes)
+    assert first.report()["chat"]["canary"]["since_unix_s"] is None
+    route, request = world.routes[0], make_parts["request"]("hello")
+    candidates = tuple(make_parts["candidate"](backend=target.backend) for target in route.targets)
+    await first.decide(route, make_parts["context"](request), candidates)
+    assert 1_000_000.0 == first.report()["chat"]["canary"]["since_unix_s"]
+    hand_clock.advance(DAY_S)
+    again.follow(world.routes)
+    for _, record in first.learned():
+        again.resume(record)
+    await again.decide(route, make_parts["context"](request), candidates)
+    assert 1_000_000.0 == again.report()["chat"]["canary"]["since_unix_s"]
 
 
 async def test_one_lot_is_one_observation(make_scene: Any, make_parts: Any) -> None:
