@@ -176,8 +176,15 @@ class PrefixIndex:
 
     def read(self, digests: Sequence[bytes], cache: BackendCache, now_s: float) -> None:
         """The prompt has been read there: its chunks are warm from now on."""
+        blocks = cache.blocks
+        if all(map(blocks.__contains__, digests)):  # as it mostly is: ``sent`` has put them there
+            mark, move = Mark(now_s, cache.added_blocks, read=True), blocks.move_to_end
+            for digest in reversed(digests):
+                blocks[digest] = mark
+                move(digest)
+            return
         self.sent(digests, cache, now_s)
-        blocks, mark = cache.blocks, Mark(now_s, cache.added_blocks, read=True)
+        mark = Mark(now_s, cache.added_blocks, read=True)
         for digest in digests:
             if digest in blocks:
                 blocks[digest] = mark
