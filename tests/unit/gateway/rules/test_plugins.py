@@ -127,7 +127,7 @@ def test_the_families_are_listed_without_importing_any_plugin() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # our own program
     listed, imported = done.stdout.splitlines()
-    assert "'cost': ('deadline', 'decoding', 'leaving', 'money', 'prefill', 'risk', 'waiting')" in listed
+    assert "'cost': ('deadline', 'decoding', 'leaving', 'money', 'prefill', 'risk', 'success', 'waiting')" in listed
     assert "[]" == imported
 
 
