@@ -66,6 +66,9 @@ async def test_a_path_is_an_operation(open_house: OpenHouse, clock: Any, path: s
         Operation.CHAT: {"messages": [{"role": "user", "content": "hi"}]},
         Operation.COMPLETION: {"prompt": "hi"},
         Operation.EMBEDDING: {"input": "hi"},
+        Operation.MESSAGES: {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9},
+        Operation.COUNT_TOKENS: {"messages": [{"role": "user", "content": "hi"}]},
+        Operation.RESPONSE: {"input": "hi"},
     }
     server = Server(_pieces(msgspec.json.encode({"model": "small", **prompts[operation]})), path=path)
     async with open_house(POLICY, clock=clock) as house:
