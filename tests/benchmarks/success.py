@@ -8,7 +8,7 @@ of a question's text is looked at. Everything is learned online, in one pass, an
 ``worth`` says what a right answer is worth; its sweep gives the curve. Beside them stand always-weak, always-strong, a
 coin between the two, the best choice for each subject in hindsight, and for each question (nobody can know that one).
 
-Writes ``out/success.json`` and, where matplotlib is installed, ``out/success.png``; prints a table. About a minute.
+Writes ``out/success.json`` and, where matplotlib is installed, ``out/success.png``; prints a table. Two minutes of CPU.
 """
 
 import argparse
