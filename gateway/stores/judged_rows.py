@@ -17,6 +17,7 @@ _BATCH = 100
 _CLOSE_S = 5.0
 _FORGET_EVERY = 64
 _FORGET_AT_ONCE = 2000
+_INT64_MAX = 2**63 - 1
 
 _log = logging.getLogger(__name__)
 
@@ -94,8 +95,6 @@ class JudgedRows:
                 self._complain("judged answers cannot be written, %d wait: %s", len(self._waiting), error)
                 await self._clock.sleep(self._retry_s)
                 continue
-            except (ValueError, OverflowError):  # a row that no table can hold
-                self._lose(len(batch))
             for _ in batch:
                 self._waiting.popleft()
 
@@ -130,8 +129,8 @@ def _statements(judged: JudgedAnswer) -> list[Statement]:
         "kind": judged.kind.value if judged.kind is not None else "",
         **_said(judged.judgement),
         "escalated_for": _label(judged.escalated_for),
-        "prompt_tokens": usage.prompt_tokens if usage is not None else None,
-        "output_tokens": usage.output_tokens if usage is not None else None,
+        "prompt_tokens": min(usage.prompt_tokens, _INT64_MAX) if usage is not None else None,
+        "output_tokens": min(usage.output_tokens, _INT64_MAX) if usage is not None else None,
         "cost_pico_usd": pico_usd(judged.cost_usd),
         "answer_s": judged.answer_s,
         "judged_unix_s": judged.ended_unix_s,
@@ -145,8 +144,9 @@ def _statements(judged: JudgedAnswer) -> list[Statement]:
 
 def _said(judgement: Judgement) -> dict[str, Value]:
     success = None if judgement.success is None else int(judgement.success)
-    return {"success": success, "score": judgement.score, "reason": judgement.reason}
+    return {"success": success, "score": judgement.score, "reason": _label(judgement.reason)}
 
 
 def _label(text: str) -> str:
-    return text[:MAX_LABEL_CHARACTERS]
+    """As every database takes it: no NUL, no half of a surrogate pair, and not too long."""
+    return text[:MAX_LABEL_CHARACTERS].replace("\0", "").encode("utf-8", "replace").decode()

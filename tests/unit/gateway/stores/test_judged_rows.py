@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from gateway.forecast import RequestKind
 from gateway.judgement import JudgedAnswer, Occasion, cannot_say, failed, passed
 from gateway.price import Usage
-from gateway.stores.database import open_database
 from gateway.stores.judged_rows import JudgedRows
 from gateway.stores.kept_verdicts import KeptVerdict, kept_verdicts
 from gateway.stores.ledger_lost import LedgerLost
+from gateway.stores.sql import SqlLedger
 from gateway.stores.tables import open_tables
 
 JUDGED = JudgedAnswer(
@@ -37,10 +37,12 @@ JUDGED = JudgedAnswer(
 
 
 @pytest.fixture
-async def tables(tmp_path: Path) -> AsyncIterator[Any]:
-    """A ledger's tables."""
-    open_database(tmp_path / "ledger.sqlite3").close()
-    opened = open_tables(tmp_path / "ledger.sqlite3")
+async def tables(ledger_place: Path | str, tmp_path: Path) -> AsyncIterator[Any]:
+    """The tables of a new ledger, in each kind of database."""
+    ledger = SqlLedger(ledger_place, spool=tmp_path / "spool")
+    ledger.start()
+    await ledger.close()
+    opened = open_tables(ledger_place)
     yield opened
     await opened.close()
 
@@ -127,11 +129,13 @@ async def test_rows_go_after_their_time(tables: Any, clock: Any) -> None:
     assert [(2,)] == await tables.rows("SELECT count(*) FROM verdicts")
 
 
-async def test_a_row_that_no_table_can_hold_keeps_none_of_the_others(tables: Any, clock: Any) -> None:
-    """It is counted as lost."""
+async def test_what_no_table_can_hold_is_kept_as_far_as_it_goes(tables: Any, clock: Any) -> None:
+    """Somebody's own judge or backend may say anything; one row must not hold up the others."""
     rows = JudgedRows(tables, clock=clock, keep_s=None)
-    rows.take_judged(replace(JUDGED, usage=Usage(prompt_tokens=2**70)))
-    await rows.flush()
-    rows.take_judged(JUDGED)
+    odd = replace(JUDGED, usage=Usage(prompt_tokens=2**70), judgement=failed("a\0b\ud800c" + "x" * 500), judgements=())
+    rows.take_judged(odd)
+    rows.take_judged(replace(JUDGED, ended_unix_s=1.7e9 + 9))
     await rows.close()
-    assert (1, [(1,)]) == (rows.dropped, await tables.rows("SELECT count(*) FROM judged_answers"))
+    (first, second) = await tables.rows("SELECT prompt_tokens, reason FROM judged_answers ORDER BY judged_unix_s")
+    assert (2**63 - 1, "ab?c", 255) == (first[0], first[1][:4], len(first[1]))
+    assert (7, 0) == (second[0], rows.dropped)
