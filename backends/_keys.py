@@ -63,7 +63,7 @@ class KeyRing:
     def key(self) -> Iterator[Key]:
         """A key for one call. An error that blames it lets it rest, and says whether another one is well.
 
-        Where none is, the error asks for as long a wait as it takes until the first of them is back.
+        Where none is, the error asks for as long a wait as it takes until the first of them is back; else for none.
         """
         key = self._next()
         try:
@@ -95,5 +95,4 @@ class KeyRing:
         _log.warning("%s: the key in %s rests for %.3g s (%s)", self._backend, key.name, rest_s, error.code)
         soonest_s = min(one.rests_until_s for one in self._keys)
         error.another_key = any(one.rests_until_s <= now_s for one in self._keys if one is not key)
-        if not error.another_key:
-            error.retry_after_s = max(soonest_s - now_s, 0.0)
+        error.retry_after_s = None if error.another_key else max(soonest_s - now_s, 0.0)

@@ -7,8 +7,6 @@ backends for the same model show.
 
 from math import log
 
-from gateway.fleet.speeds import Stretch
-
 _UNSEEN_S = 0.5
 """Added to both times: what is less than this is nobody's slowness, but the way there."""
 _LEAST_SPREAD = log(1.25)
@@ -21,29 +19,37 @@ _WELL = 2.0
 _KNOWN_AFTER = 20
 """So many first tokens of the model must have been seen anywhere before any is held against a backend."""
 _SHORTEST_REST_S, _LONGEST_REST_S = 5.0, 60.0
+_REASON = "it does not get on"
+_STEP = 0.05
+_FARTHEST = 3.0
 _SILENT_S = 3.0
 _SILENT_SPREADS = 6.0
 
 
 class Expectations:
-    """How first tokens of one model come at all its backends, beside what was expected: median and spread."""
+    """How first tokens of one model come at all its backends, beside what was expected: median and spread.
 
-    __slots__ = ("_stretch", "seen")
+    Running quantiles of the logarithm of the ratio, in steps of 5 % (Robbins and Monro, 1951).
+    """
+
+    __slots__ = ("_p50", "_p90", "_spread", "seen")
 
     def __init__(self) -> None:
         self.seen = 0
-        self._stretch = Stretch()
+        self._p50, self._p90 = 0.0, log(2.0)
+        self._spread = self._p90 / _Z_P90
 
     def surprise(self, expected_s: float, actual_s: float) -> float:
-        """By how many spreads it was later than usual, for what was expected."""
-        stretch = self._stretch
-        spread = max(log(stretch.p90 / stretch.p50), _LEAST_SPREAD) / _Z_P90
-        return (log((actual_s + _UNSEEN_S) / (expected_s + _UNSEEN_S)) - log(stretch.p50)) / spread
+        """By how many spreads it is later than usual, for what was expected."""
+        return (log((actual_s + _UNSEEN_S) / (expected_s + _UNSEEN_S)) - self._p50) / self._spread
 
-    def learn(self, expected_s: float, actual_s: float) -> None:
-        """A first token came."""
+    def learn(self, surprise: float) -> None:
+        """A first token came, and was such a surprise."""
+        late = min(max(self._p50 + surprise * self._spread, -_FARTHEST), _FARTHEST)
         self.seen += 1
-        self._stretch.learn(expected_s + _UNSEEN_S, actual_s + _UNSEEN_S)
+        self._p50 += _STEP * (0.5 - (late <= self._p50))
+        self._p90 += _STEP * (0.9 - (late <= self._p90))
+        self._spread = max(self._p90 - self._p50, _LEAST_SPREAD) / _Z_P90
 
 
 class Progress:
@@ -76,15 +82,20 @@ class Progress:
     def first_token(self, *, expected_s: float, actual_s: float, now_s: float) -> None:
         """A first token came ``actual_s`` after its dispatch, where ``expected_s`` were expected."""
         self._sign_s = now_s
-        surprise = self._common.surprise(expected_s, actual_s)
-        self._common.learn(expected_s, actual_s)
-        if self._common.seen >= _KNOWN_AFTER:
-            times = (actual_s + _UNSEEN_S) / (expected_s + _UNSEEN_S)
-            self._judge(surprise, f"first tokens come {times:.1f} times as late as expected", now_s - actual_s, now_s)
+        common = self._common
+        surprise = common.surprise(expected_s, actual_s)
+        common.learn(surprise)
+        if common.seen >= _KNOWN_AFTER and (surprise > _TOLERATED or self.suspicion or self.reason):
+            self._judge(surprise, now_s - actual_s, now_s)
+            if self.reason:
+                times = (actual_s + _UNSEEN_S) / (expected_s + _UNSEEN_S)
+                self.reason = f"first tokens come {times:.1f} times as late as expected"
 
     def stalled(self, *, dispatched_s: float, now_s: float) -> None:
         """It was waited for in vain: for a first token, or in the middle of a stream."""
-        self._judge(_MOST, "answers stall", dispatched_s, now_s)
+        self._judge(_MOST, dispatched_s, now_s)
+        if self.reason:
+            self.reason = "answers stall"
 
     def begin_anew(self, now_s: float) -> None:
         """The backend is another one than before: what was sent to the old one says nothing of it."""
@@ -110,9 +121,9 @@ class Progress:
             return ""
         return f"{waiting} requests wait, and no first token has come for {silent_s:.0f} s"
 
-    def _judge(self, surprise: float, words: str, dispatched_s: float, now_s: float) -> None:
+    def _judge(self, surprise: float, dispatched_s: float, now_s: float) -> None:
         if self.reason:
-            self._judge_again(surprise, words, dispatched_s, now_s)
+            self._judge_again(surprise, dispatched_s, now_s)
             return
         step = min(surprise, _MOST) - _TOLERATED
         if step > 0:
@@ -121,9 +132,9 @@ class Progress:
             self._raised_s = now_s
         self.suspicion = max(self.suspicion + step, 0.0)
         if self.suspicion >= _ALARM:
-            self._rest(words, now_s)
+            self._rest(now_s)
 
-    def _judge_again(self, surprise: float, words: str, dispatched_s: float, now_s: float) -> None:
+    def _judge_again(self, surprise: float, dispatched_s: float, now_s: float) -> None:
         """One that was taken out is judged by what was sent there since."""
         if dispatched_s < self._raised_s:
             return
@@ -131,7 +142,8 @@ class Progress:
             self.suspicion, self.reason, self._rest_s = 0.0, "", _SHORTEST_REST_S
             return
         self._rest_s = min(2 * self._rest_s, _LONGEST_REST_S)
-        self._rest(words, now_s)
+        self._rest(now_s)
 
-    def _rest(self, words: str, now_s: float) -> None:
-        self.reason, self._raised_s, self._rests_until_s = words, now_s, now_s + self._rest_s
+    def _rest(self, now_s: float) -> None:
+        self.reason = self.reason or _REASON
+        self._raised_s, self._rests_until_s = now_s, now_s + self._rest_s

@@ -54,7 +54,7 @@ def test_a_key_that_is_refused_rests(hand_clock: Any, error: UpstreamError, rest
     """For the time that the upstream names after a rate limit, for long where people have to mend it."""
     ring = _ring(hand_clock)
     assert "KEY_A" == _refuse(ring, error)
-    assert error.another_key
+    assert (True, None) == (error.another_key, error.retry_after_s)
     hand_clock.advance(rest_s - 0.01)
     for _ in range(3):
         with ring.key() as key:

@@ -157,7 +157,7 @@ def test_never_more_than_a_minority_is_left_alone(fleet_of: Any, backends: int, 
         fleet.rounds(1)
         assert len(fleet.out()) <= most
     for name in fleet.times:
-        fleet.scene.standing(name).progress._rest("as all others", fleet.clock.now)
+        fleet.scene.standing(name).progress._rest(fleet.clock.now)
     assert most == len(fleet.out())
 
 
