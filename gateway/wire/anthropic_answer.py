@@ -29,6 +29,21 @@ from gateway.wire.format import BYTES_PER_TOKEN, estimate_output
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
+class _Thinking(msgspec.Struct):
+    display: str | None = None
+
+
+_THINKING = msgspec.json.Decoder(_Thinking)
+
+
+def hides_thoughts(request: ChatRequest) -> bool:
+    """Whether the client wants its thinking blocks without words, and only what they are signed with."""
+    raw = request.raw.get("thinking")
+    if raw is None or b'"omitted"' not in bytes(raw):
+        return False
+    return _THINKING.decode(raw).display == "omitted"
+
+
 class AnthropicWholeWriter:
     """See ``AnswerWriter``."""
 
@@ -41,6 +56,7 @@ class AnthropicWholeWriter:
         self._calls: dict[int, dict[str, Any]] = {}
         self._output_bytes = 0
         self._declined = False
+        self._hides_thoughts = hides_thoughts(request)
 
     def write(self, deltas: Sequence[Delta]) -> bytes:
         """See ``AnswerWriter.write``."""
@@ -69,7 +85,7 @@ class AnthropicWholeWriter:
             case ReasoningDelta(text=text):
                 if self._blocks and self._blocks[-1].get("signature"):
                     self._blocks.append({"type": "thinking", "thinking": "", "signature": ""})
-                self._grow("thinking", "thinking", text, {"signature": ""})
+                self._grow("thinking", "thinking", "" if self._hides_thoughts else text, {"signature": ""})
             case ReasoningSignature(signature=signature):
                 self._grow("thinking", "thinking", "", {"signature": ""})
                 self._blocks[-1]["signature"] = signature

@@ -13,7 +13,7 @@ import msgspec
 from gateway.errors import UpstreamInvalid
 from gateway.price import Usage
 from gateway.types import ChatRequest
-from gateway.wire.anthropic_answer import AnthropicWholeWriter, counted_or_estimated, message_head
+from gateway.wire.anthropic_answer import AnthropicWholeWriter, counted_or_estimated, hides_thoughts, message_head
 from gateway.wire.anthropic_reasons import stop_reason
 from gateway.wire.anthropic_usage import anthropic_usage
 from gateway.wire.deltas import (
@@ -55,7 +55,7 @@ class AnthropicStreamWriter:
 
     def __init__(self, request: ChatRequest) -> None:
         self._request = request
-        self._blocks = _Blocks()
+        self._blocks = _Blocks(hides_thoughts=hides_thoughts(request))
         self._begun = False
         self._finish = ChoiceFinish(reason="")
         self._usage: Usage | None = None
@@ -109,7 +109,8 @@ class AnthropicStreamWriter:
 class _Blocks:
     """The content blocks of a stream: one is open at a time, the others wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hides_thoughts: bool) -> None:
+        self._hides_thoughts = hides_thoughts
         self._index = -1
         self._open = ""
         self._said = False
@@ -161,7 +162,8 @@ class _Blocks:
                     self._event({"type": "text_delta", "text": text}, out)
             case ReasoningDelta(text=text):
                 self._go_on("thinking", {"type": "thinking", "thinking": "", "signature": ""}, out)
-                self._event({"type": "thinking_delta", "thinking": text}, out)
+                if text and not self._hides_thoughts:
+                    self._event({"type": "thinking_delta", "thinking": text}, out)
             case ReasoningSignature(signature=signature):
                 self._go_on("thinking", {"type": "thinking", "thinking": "", "signature": ""}, out)
                 self._event({"type": "signature_delta", "signature": signature}, out)

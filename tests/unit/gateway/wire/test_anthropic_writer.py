@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.errors import UpstreamInvalid
 from gateway.price import Usage
@@ -126,6 +128,22 @@ def test_thoughts_keep_their_signatures() -> None:
         {"type": "thinking", "thinking": "two", "signature": "s2"},
         {"type": "text", "text": "so"},
     ] == blocks
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_thoughts_may_be_asked_for_without_words(stream: bool) -> None:
+    """The block is there, with what it is signed with, for the next turn."""
+    asked = replace(ASKED, raw={"thinking": Raw(b'{"type":"adaptive","display":"omitted"}')})
+    said = [
+        AnswerStart(),
+        ReasoningDelta(text="hm"),
+        ReasoningSignature(signature="s"),
+        TextDelta(text="so"),
+        AnswerEnd(),
+    ]
+    answer = anthropic_writer(asked, streamed=stream).write(said)
+    blocks = blocks_of(checked_events(answer)) if stream else checked_message(answer)["content"]
+    assert {"type": "thinking", "thinking": "", "signature": "s"} == blocks[0]
 
 
 ENDS = [
