@@ -10,6 +10,7 @@ from msgspec import Struct
 from gateway.accounts.provider_usage import FIGURES, Usage, model_name
 from gateway.accounts.report import day_of
 from gateway.accounts.selection import Selection
+from gateway.accounts.shadow_spending import BY_DAY_AND_MODEL
 from gateway.accounts.task_account import usd
 from gateway.stores.tables import LedgerTables
 
@@ -78,8 +79,8 @@ async def reconcile(
         ConfigurationError: there is no ledger.
         LedgerLost: it cannot be read.
     """
-    values = selection.values()
-    rows = await tables.rows(_COUNTED, **values, since=selection.since_unix_s or 0.0)
+    values = {**selection.values(), "since": selection.since_unix_s or 0.0}
+    rows = [*await tables.rows(_COUNTED, **values), *await tables.rows(BY_DAY_AND_MODEL, **values)]
     ours: Usage = defaultdict(lambda: defaultdict(Decimal))
     estimated: dict[tuple[str, str], int] = defaultdict(int)
     unpriced = 0

@@ -15,6 +15,7 @@ from gateway.accounts.report_group import Group, TaskKey
 from gateway.accounts.report_line import Line, Outcomes, Tasks, line
 from gateway.accounts.report_reading import Key, Reading, read
 from gateway.accounts.selection import PAGE_ROWS, Selection
+from gateway.accounts.shadow_spending import ShadowSpending, shadow_spending
 from gateway.accounts.task_account import moment
 from gateway.stores.tables import LedgerTables
 from gateway.stores.task_key import task_key
@@ -24,7 +25,7 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The lines, dearest first (days in their order), and the ``total`` of all."""
+    """The lines, dearest first (days in their order), the ``total`` of all, and apart from it the ``shadows``."""
 
     object: str = "report"
     by: tuple[str, ...]
@@ -33,6 +34,7 @@ class Report(Struct, frozen=True, kw_only=True):
     made: str
     lines: tuple[Line, ...]
     total: Line
+    shadows: ShadowSpending
 
 
 async def make_report(
@@ -64,6 +66,7 @@ async def make_report(
         made=moment(now_unix_s),
         lines=tuple(lines),
         total=line({}, total, tasks.all_figures()),
+        shadows=await shadow_spending(tables, selection),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from gateway.accounts.intervals import Interval
 from gateway.accounts.report import Report
 from gateway.accounts.report_line import Line, Quantiles
+from gateway.accounts.shadow_spending import ShadowSpending
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _NOTHING = "-"
@@ -48,7 +49,7 @@ def as_table(report: Report) -> str:
     text = "\n".join(
         "  ".join(_cell(row, at, widths, len(report.by)) for at in range(len(row))).rstrip() for row in table
     )
-    return "\n".join([_head(report), "", text, *_notes(report.total)]) + "\n"
+    return "\n".join([_head(report), "", text, *_notes(report.total, report.shadows)]) + "\n"
 
 
 def as_csv(report: Report) -> str:
@@ -87,7 +88,7 @@ def _head(report: Report) -> str:
     return f"from {since} to {until}, made {report.made}"
 
 
-def _notes(total: Line) -> list[str]:
+def _notes(total: Line, shadows: ShadowSpending) -> list[str]:
     notes = []
     if total.unpriced_attempts:
         notes.append(f"{total.unpriced_attempts} attempts have no known price: costs marked >= are at least so much.")
@@ -95,6 +96,12 @@ def _notes(total: Line) -> list[str]:
         notes.append(
             f"Nobody said how {total.tasks.unknown} tasks ended (${total.tasks.unknown_cost_usd:.4f}): they are in no "
             "success rate and in no cost per success."
+        )
+    if shadows.copies:
+        at_least = ">=" if shadows.cost_usd is None else ""
+        notes.append(
+            f"{shadows.copies:,} copies went to shadows ({shadows.passed:,} passed, {shadows.failed:,} failed) for "
+            f"{at_least}${shadows.priced_cost_usd:,.4f}, which is in no figure above."
         )
     return ["", *notes] if notes else []
 

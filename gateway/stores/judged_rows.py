@@ -24,11 +24,12 @@ _log = logging.getLogger(__name__)
 _ANSWER = """
     INSERT INTO judged_answers (
         id, request_id, received_unix_s, tenant, task, route, occasion, attempt, backend, model, kind, success, score,
-        reason, escalated_for, prompt_tokens, output_tokens, cost_pico_usd, answer_s, judged_unix_s
+        reason, escalated_for, prompt_tokens, cached_tokens, output_tokens, estimated, cost_pico_usd, answer_s,
+        judged_unix_s
     ) VALUES (
         :id, :request_id, :received_unix_s, :tenant, :task, :route, :occasion, :attempt, :backend, :model, :kind,
-        :success, :score, :reason, :escalated_for, :prompt_tokens, :output_tokens, :cost_pico_usd, :answer_s,
-        :judged_unix_s
+        :success, :score, :reason, :escalated_for, :prompt_tokens, :cached_tokens, :output_tokens, :estimated,
+        :cost_pico_usd, :answer_s, :judged_unix_s
     )
 """
 _VERDICT = """
@@ -130,7 +131,9 @@ def _statements(judged: JudgedAnswer) -> list[Statement]:
         **_said(judged.judgement),
         "escalated_for": _label(judged.escalated_for),
         "prompt_tokens": min(usage.prompt_tokens, _INT64_MAX) if usage is not None else None,
+        "cached_tokens": min(usage.cached_tokens, _INT64_MAX) if usage is not None else None,
         "output_tokens": min(usage.output_tokens, _INT64_MAX) if usage is not None else None,
+        "estimated": int(usage.estimated) if usage is not None else None,
         "cost_pico_usd": pico_usd(judged.cost_usd),
         "answer_s": judged.answer_s,
         "judged_unix_s": judged.ended_unix_s,

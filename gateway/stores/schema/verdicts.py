@@ -19,7 +19,9 @@ CREATE TABLE judged_answers (
     reason TEXT NOT NULL,
     escalated_for TEXT NOT NULL,
     prompt_tokens INTEGER,
+    cached_tokens INTEGER,
     output_tokens INTEGER,
+    estimated INTEGER,
     cost_pico_usd INTEGER,
     answer_s REAL NOT NULL,
     judged_unix_s REAL NOT NULL
