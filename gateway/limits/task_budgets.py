@@ -112,8 +112,9 @@ class TaskBudgets:
         """Tells what is not told yet, and stops; idempotent. The lender is not its own."""
         beating, self._beating = self._beating, None
         if beating is not None:
-            beating.cancel()
-            await asyncio.wait([beating])
+            async with self._exchanging:  # an exchange that is under way is not torn apart
+                beating.cancel()
+                await asyncio.wait([beating])
             await self._tell(list(self._dirty))
 
     # ---- the accounts here
@@ -197,10 +198,11 @@ class TaskBudgets:
     async def _tell(self, accounts: Sequence[_Account]) -> None:
         for account in accounts:
             async with self._exchanging:
+                self._dirty.pop(account, None)  # before it is told: what changes meanwhile is told again
                 needs = [self._need(account, measure, 0) for measure in account.budgets]
                 try:
                     await self._lender.exchange(account.line, needs)
                 except LenderLost as error:
                     self._complain("what tasks took cannot be told (%s)", error)
-                    return  # it stays to be told
-                self._dirty.pop(account, None)
+                    self._dirty[account] = None
+                    return

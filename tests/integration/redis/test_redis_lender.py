@@ -12,6 +12,7 @@ from gateway.limits.borrower import Borrower
 from gateway.limits.calendar import read_period
 from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant
 from gateway.limits.limit import FOREVER, Claim, Limit, Measure
+from gateway.limits.task_budgets import Short, TaskBudgets
 from gateway.stores.redis import RedisStore
 from gateway.stores.redis_address import read_redis_address
 from gateway.stores.redis_lender import RedisLender
@@ -112,6 +113,26 @@ async def test_a_server_that_is_gone_is_lost(redis_server: RedisServer) -> None:
     redis_server.start()
     assert [Grant(1, 0, 1)] == await lender.exchange("x", [need])
     await store.close()
+
+
+async def test_the_budget_of_a_task_holds_over_four_replicas(redis_server: RedisServer) -> None:
+    """A hundred steps at once: ten are had. What was reserved and not taken is free for the next replica."""
+    stores = [_store(redis_server.url) for _ in range(5)]
+    replicas = [TaskBudgets(RedisLender(one), replica=f"r{i}", clock=SystemClock()) for i, one in enumerate(stores)]
+    steps = {"steps": 10}
+    asked = [replicas[i % 4].reserve(f"q{i}", "acme/t", steps, {"steps": 1}) for i in range(100)]
+    had = [i for i, short in enumerate(await asyncio.gather(*asked)) if short is None]
+    assert 10 == len(had)
+    for i in had:
+        replicas[i % 4].settle(f"q{i}", {"steps": i % 2})
+    for replica in replicas[:4]:
+        await replica.close()
+    spent = sum(i % 2 for i in had)
+    assert await replicas[4].reserve("last", "acme/t", steps, {"steps": 10 - spent}) is None
+    assert Short("steps", 10, 0) == await replicas[4].reserve("more", "acme/t", steps, {"steps": 1})
+    await replicas[4].close()
+    for store in stores:
+        await store.close()
 
 
 async def test_a_budget_for_ten_is_ten_over_four_replicas(redis_server: RedisServer) -> None:

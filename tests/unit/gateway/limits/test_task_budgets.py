@@ -2,16 +2,19 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError
 from gateway.limits.lender import Grant, LenderLost, Line, Need, grant
 from gateway.limits.task_budgets import KEEP_S, Short, TaskBudgets
 from gateway.rules.policy_file import parse_policy
 from gateway.rules.world import build_world
+from gateway.stores.sqlite_lender import SqliteLender
 
 KEY = "sk-acme"
 TENANT = f"tenants: {{acme: {{keys_sha256: [{hashlib.sha256(KEY.encode()).hexdigest()}]"
@@ -107,15 +110,17 @@ class Shelf:
         self.lines: dict[str, dict[str, tuple[int, int, int]]] = {}
         self.lost = False
         self.told: list[Need] = []
+        self.asked = asyncio.Event()
 
     async def exchange(self, replica: str, needs: Any) -> list[Grant]:
         """See ``Lender``."""
+        self.told += needs
+        self.asked.set()
         await asyncio.sleep(0)
         if self.lost:
             raise LenderLost("away")
         granted = []
         for need in needs:
-            self.told.append(need)
             lines = self.lines.setdefault(need.account, {})
             others = [Line(*line, alive=True) for name, line in lines.items() if name != replica]
             granted.append(grant(need, others))
@@ -150,6 +155,20 @@ async def test_processes_share_a_tasks_budget(hand_clock: Any) -> None:
     await third.close()
 
 
+async def test_what_ends_while_another_end_is_told_is_told_too(hand_clock: Any) -> None:
+    """Nothing stays reserved with the lender for a request that is over."""
+    shelf = Shelf()
+    budgets = TaskBudgets(shelf, replica="a", clock=hand_clock)
+    for name in ("1", "2"):
+        assert await budgets.reserve(name, "acme/t", {"steps": 2}, {"steps": 1}) is None
+    budgets.settle("1", {"steps": 1})
+    shelf.asked.clear()
+    await shelf.asked.wait()
+    budgets.settle("2", {"steps": 0})
+    await budgets.close()
+    assert [(1, 1, 1)] == list(shelf.lines["task:acme/t/steps"].values())
+
+
 async def test_without_the_lender_a_process_goes_by_what_it_knows(hand_clock: Any) -> None:
     """Its own spending counts on, and the last that it heard of the others'."""
     shelf = Shelf()
@@ -164,3 +183,22 @@ async def test_without_the_lender_a_process_goes_by_what_it_knows(hand_clock: An
     budgets.settle("2", {"steps": 1})
     await budgets.close()
     assert [(2, 2)] == [(spent, taken) for _, spent, taken in shelf.lines["task:acme/t/steps"].values()]
+
+
+async def test_workers_share_a_tasks_budget_through_a_file(tmp_path: Path) -> None:
+    """Two processes, each with a connection of its own; a restart forgets nothing."""
+    file, clock, usd = tmp_path / "limits.sqlite3", SystemClock(), {"usd": 100}
+    lenders = [SqliteLender(file, clock=clock) for _ in range(3)]
+    first, second, later = (TaskBudgets(lender, replica=str(n), clock=clock) for n, lender in enumerate(lenders))
+    assert await first.reserve("1", "acme/t", usd, {"usd": 60}) is None
+    assert Short("usd", 100, 40) == await second.reserve("2", "acme/t", usd, {"usd": 60})
+    assert await second.reserve("3", "acme/t", usd, {"usd": 40}) is None
+    first.settle("1", {"usd": 70})
+    second.settle("3", {"usd": 10})
+    await first.close()
+    await second.close()
+    assert Short("usd", 100, 20) == await later.reserve("4", "acme/t", usd, {"usd": 21})
+    assert await later.reserve("5", "acme/t", usd, {"usd": 20}) is None
+    await later.close()
+    for lender in lenders:
+        await lender.close()
