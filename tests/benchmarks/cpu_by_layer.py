@@ -2,7 +2,7 @@
 
     python tests/benchmarks/cpu_by_layer.py a16
     python tests/benchmarks/cpu_by_layer.py c16 --seconds 20
-    python tests/benchmarks/cpu_by_layer.py a16 --path      the path of request_path.py alone, without system calls
+    python tests/benchmarks/cpu_by_layer.py n16 --path      the path of request_path.py alone, without system calls
 
 py-spy must be on PATH (``pip install py-spy``) and be allowed to trace a process of ours. A sample belongs to the
 innermost frame that is not of the standard library: what asyncio does for us is ours. The event loop has no frame
@@ -25,6 +25,7 @@ import proc
 from figures import table
 from overhead import SCENARIOS
 from programs import load, run_upstream
+from request_path import SCRIPTS
 from servers import ROOT, run_headrace
 
 _FRAME = re.compile(r"\((?P<file>[^()]*):\d+\)$")
@@ -37,10 +38,10 @@ _PARTS = (
     ("forecast, and what it learns", re.compile(r"policies/classify/")),
     (
         "fleet: load, speeds, warm prefixes",
-        re.compile(r"gateway/(fleet|flight|lane|prefix|prompt|session|speeds|stand|work|cool)"),
+        re.compile(r"gateway/fleet/"),
     ),
     ("decision: filters, costs, rank", re.compile(r"gateway/decide|policies/(filter|cost|rank)/")),
-    ("ledger, metrics, spans", re.compile(r"gateway/(stores/|ledger|redaction|metrics|tallies|span|label)")),
+    ("ledger, metrics, spans", re.compile(r"gateway/(stores|ledger|telemetry)/")),
     ("the story: door, pipeline, attempt, sink, backend", re.compile(r"")),
 )
 """The first that fits."""
@@ -115,7 +116,7 @@ def shares(stacks: str) -> tuple[Counter[str], Counter[str]]:
 def main() -> int:
     """Samples and prints."""
     parser = argparse.ArgumentParser(description="Where headrace serve spends its CPU time.")
-    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("scenario", choices=SCENARIOS.keys() | SCRIPTS.keys(), help="those of the path: with --path")
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--path", action="store_true", help="the path alone, without server, client and sockets")
     options = parser.parse_args()
