@@ -1,6 +1,10 @@
 """What the scripts of real clients share: an upstream that works with tools as told, and a gateway over it."""
 
 import asyncio
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -72,6 +76,37 @@ def _whole(work: Work, *, calls: bool) -> bytes:
         "" if calls else work.last, "tool_calls" if calls else "stop", calls=[_called(work)] if calls else ()
     )
     return whole_answer(Operation.CHAT, "chatcmpl-1", "scripted", 1, [answer], USAGE)
+
+
+def python_with(module: str) -> str | None:
+    """An interpreter that has ``module``: this one, or the one in ``CLIENTS_PYTHON``; ``None`` where neither does."""
+    for python in (os.environ.get("CLIENTS_PYTHON"), sys.executable):
+        if (
+            python
+            and not subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode
+        ):
+            return python
+    return None
+
+
+def node_folder_with(package: str) -> Path | None:
+    """The folder in ``CLIENTS_NODE``, where its ``node_modules`` have ``package``; ``None`` where they do not."""
+    folder = Path(os.environ.get("CLIENTS_NODE", "/nowhere"))
+    return folder if shutil.which("node") and (folder / "node_modules" / package).is_dir() else None
+
+
+async def run_node(program: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """What a module prints that imports packages of ``folder``.
+
+    Raises:
+        RuntimeError: it failed; its words are in the error.
+    """
+    script = folder / "headrace_client.mjs"
+    script.write_text(program)
+    try:
+        return await run("node", script.name, folder=folder, environment={"PATH": os.environ["PATH"], **environment})
+    finally:
+        script.unlink()
 
 
 async def run(*command: str, folder: Path, environment: Mapping[str, str], within_s: float = 120.0) -> str:
