@@ -109,10 +109,12 @@ class LedgerWriter:
                     segment.leave()
                     return False
             except (OSError, msgspec.DecodeError) as error:
-                _log.error("a part of the spool %s cannot be read, it is set aside: %s", segment.path, error)
+                _log.error("a part of the spool %s cannot be read: %s", segment.path, error)
+            if segment.at < segment.size_bytes:
+                _log.error("%s is damaged from byte %d on, and set aside", segment.path, segment.at)
                 segment.set_aside()
-                continue
-            segment.remove()
+            else:
+                segment.remove()
             self._gone.append(segment.name)
         with self._changed:
             self._adopting = False

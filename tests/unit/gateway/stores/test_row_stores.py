@@ -200,3 +200,25 @@ def test_a_killed_process_loses_no_answer_that_was_complete(ledger_place: Path |
     assert told == found[: len(told)]
     assert len(found) - len(told) <= 1  # the one that it was about to tell of
     assert [] == list((tmp_path / "spool").iterdir())
+
+
+def test_of_a_damaged_spool_all_that_is_whole_is_written_and_the_rest_set_aside(
+    tmp_path: Path, make_entry: MakeEntry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For people to look at; it is told, and does not come up again."""
+    place = tmp_path / "ledger.sqlite3"
+    dead = Spool(tmp_path / "spool", most_bytes=1 << 30, capacity=10)
+    dead.open()
+    dead.append([frame(rows_of(make_entry(number))) for number in range(3)])
+    dead.close()
+    (path,) = dead.folder.glob("*.spool")
+    with path.open("r+b") as file:
+        file.seek(-5, 2)
+        file.write(b"wrong")
+    for _ in range(2):
+        ledger = SqlLedger(place)
+        ledger.start()
+        asyncio.run(ledger.close())
+    assert ["req-0", "req-1"] == _ids(place)
+    assert [".damaged"] == [file.suffix for file in dead.folder.iterdir()]
+    assert 1 == caplog.text.count("and set aside")
