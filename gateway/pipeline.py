@@ -154,7 +154,7 @@ class Pipeline:
             ctx,
             journal,
             candidates=lambda: self._bench.fleet.snapshot(route, ctx, world.backends),
-            lasts_s=route.patience.total_s,
+            lasts_s=route.longest_s,
         )
 
     async def _admit(

@@ -148,8 +148,10 @@ class Race:
         try:
             self._begin(*first)
             done, _ = await asyncio.wait(self._tasks, timeout=wait_s)
-            if not done and self.winner is None and (other := await second()) is not None:
-                self._begin(*other)
+            if not done and self.winner is None:
+                other = await second()
+                if other is not None and self.winner is None:  # the first may have begun to answer meanwhile
+                    self._begin(*other)
             return await self._finish()
         finally:
             running = [task for task in self._tasks if not task.done()]

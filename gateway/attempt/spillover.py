@@ -124,14 +124,17 @@ class Spillover:
         longest = forecast.output_tokens_p90 if request.max_tokens is None else request.max_tokens * request.n
         usd = dearest_usd(forecast, [bill.candidate for bill in order], output_tokens=longest)
         claim = Claim(nano_usd=expected(forecast, usd).nano_usd)
-        lasts_s = self.route.patience.total_s
+        lasts_s, paid = self.route.patience.total_s, False
         try:
             await gate.enter(self._name, (self.spill.budget,), claim, lasts_s=lasts_s)
             if own := tuple(limit for limit in self.own_limits if limit.measure is Measure.USD):
                 await gate.enter(self._own_name, own, claim, lasts_s=lasts_s)
+            paid = True
         except Rejected:
-            gate.leave(self._name, Claim())
             return False
+        finally:
+            if not paid:  # refused, or the client has left in the middle
+                self._settle(Claim())
         return True
 
     def _settle(self, used: Claim) -> None:

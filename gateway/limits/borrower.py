@@ -96,8 +96,9 @@ class Borrower:
     async def close(self) -> None:
         """Gives back what was borrowed and not used, where the lender can be reached; idempotent."""
         if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
+            async with self._exchanging:  # an exchange that is under way is not torn apart: its grants would be lost
+                self._beating.cancel()
+                await asyncio.wait([self._beating])
             self._beating = None
             await self._tell(self.book.allowances(), _nothing)
         await self._lender.close()

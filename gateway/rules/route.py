@@ -99,6 +99,12 @@ class Route:
         object.__setattr__(self, "terms", tuple(_term(scorer) for _, scorer in self.scorers))
 
     @property
+    def longest_s(self) -> float:
+        """How long a request may be here in all: in the queue, elsewhere where it spills over, and then at home."""
+        wait_s = float(getattr(self.admitter, "wait_s", 0.0))
+        return wait_s + self.patience.total_s * (1 if self.spill is None else 2)
+
+    @property
     def watched(self) -> bool:
         """Whether its answers are judged, before or after they are served, or its requests copied."""
         return self.judging is not None or self.cascade != () or self.shadow is not None

@@ -10,7 +10,8 @@ _KEEP_MS = 3_600_000
 
 # KEYS: an account each. ARGV: the replica, the lease in milliseconds, how long accounts stay after their window's end,
 # then of each account the window's end in milliseconds, the limit, spent, taken, kept, need and wish. The arithmetic is
-# that of ``gateway.limits.lender.grant``. An account whose window has no end (or is over) ends with its lines.
+# that of ``gateway.limits.lender.grant``. A lease that is longer than any is from before the clock was set back, or of
+# a server whose clock was ahead, and is shortened. An account whose window has no end (or is over) ends with its lines.
 _EXCHANGE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -27,6 +28,10 @@ for i = 1, #KEYS do
     if lines[j] ~= replica then
       local granted, theirs, all, till = string.match(lines[j + 1], '(%d+) (%d+) (%d+) (%d+)')
       granted, theirs, all, till = tonumber(granted), tonumber(theirs), tonumber(all), tonumber(till)
+      if till > now + lease then
+        till = now + lease
+        redis.call('HSET', KEYS[i], lines[j], string.format('%.0f %.0f %.0f %.0f', granted, theirs, all, till))
+      end
       if till > now then
         claimed, replicas = claimed + math.max(granted, all), replicas + 1
       else

@@ -4,12 +4,14 @@ import asyncio
 import fcntl
 import logging
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant
 from gateway.ports import Clock
+from gateway.stores.pruning_clock import PruningClock
 
 _BUSY_S = 1.0
 _KEEP_S = 86_400
@@ -23,7 +25,9 @@ CREATE TABLE IF NOT EXISTS lines (
 ) WITHOUT ROWID
 """
 _OTHERS = "SELECT granted, spent, taken, alive_until_s > ? FROM lines WHERE account = ? AND replica <> ?"
+_SHORTEN = "UPDATE lines SET alive_until_s = ? WHERE account = ? AND alive_until_s > ?"
 _WRITE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?)"
+_NEWEST = "SELECT max(alive_until_s) FROM lines"
 _OVER = "DELETE FROM lines WHERE end_unix_s < ?"
 
 
@@ -38,8 +42,10 @@ class SqliteLender:
         self._file = file
         self._clock = clock
         self._connection: sqlite3.Connection | None = None
+        self._using = threading.Lock()  # limits and the budgets of tasks ask from threads of their own
         self._opened: tuple[int, int] | None = None
-        self._tidied_unix_s = 0.0
+        self._tidied_s: float | None = None
+        self._pruning = PruningClock(clock.now_s)
         self.trouble = ""
 
     async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
@@ -48,21 +54,26 @@ class SqliteLender:
 
     async def close(self) -> None:
         """See ``Lender``."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        with self._using:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
 
     def _exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
-        try:
+        with self._using:
             try:
-                return self._transact(replica, needs)
-            except sqlite3.DatabaseError as error:
-                if type(error) is not sqlite3.DatabaseError:  # busy, read-only, no room: the file itself may be well
-                    raise
-                self._begin_anew(error)
-                return self._transact(replica, needs)
-        except (sqlite3.Error, OSError) as error:
-            raise LenderLost(str(error)) from error
+                try:
+                    return self._transact(replica, needs)
+                except sqlite3.DatabaseError as error:
+                    if type(error) is not sqlite3.DatabaseError:  # busy, read-only, no room: the file may be well
+                        raise
+                    self._begin_anew(error)
+                    return self._transact(replica, needs)
+            except (sqlite3.Error, OSError) as error:
+                raise LenderLost(str(error)) from error
 
     def _transact(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
         connection = self._connected()
@@ -87,6 +98,8 @@ class SqliteLender:
 
     def _one(self, connection: sqlite3.Connection, replica: str, need: Need) -> Grant:
         now_s = self._clock.unix_s()
+        # A lease is never longer: one that is was written before the clock was set back.
+        connection.execute(_SHORTEN, (now_s + LEASE_S, need.account, now_s + LEASE_S))
         with closing(connection.execute(_OTHERS, (now_s, need.account, replica))) as rows:
             granted = grant(need, [Line(*row) for row in rows])
         line = (need.account, replica, need.kept + granted.more, need.spent, need.taken, now_s + LEASE_S)
@@ -94,10 +107,15 @@ class SqliteLender:
         return granted
 
     def _tidy(self, connection: sqlite3.Connection) -> None:
-        now_s = self._clock.unix_s()
-        if now_s - self._tidied_unix_s >= _KEEP_S:
-            self._tidied_unix_s = now_s
-            connection.execute(_OVER, (int(now_s) - _KEEP_S,))
+        now_s = self._clock.now_s()
+        if self._tidied_s is not None and now_s - self._tidied_s < _KEEP_S:
+            return
+        self._tidied_s = now_s
+        unix_s = self._clock.unix_s()
+        if not self._pruning.runs:
+            with closing(connection.execute(_NEWEST)) as rows:
+                self._pruning.set(rows.fetchone()[0] or unix_s)
+        connection.execute(_OVER, (int(self._pruning.unix_s(unix_s)) - _KEEP_S,))
 
     def _connected(self) -> sqlite3.Connection:
         """A connection to the file that is at the path now: where people delete it, all workers must meet in one."""

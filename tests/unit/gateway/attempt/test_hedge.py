@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from gateway.attempt.hedge import Hedger, may_hedge
+from gateway.attempt.hedge import Hedger, Race, may_hedge
 from gateway.rules.route import Hedge
-from gateway.types import Status
+from gateway.types import Finish, Status
 
 OpenHouse = Callable[..., AbstractAsyncContextManager[Any]]
 
 HANG = "fail: [{kind: hang}], repeat: true"
+DONE = Finish(reason="stop", usage=None)
 
 
 def _policy(first: str = "", second: str = "", *, hedge: str = "{most_requests: 1, most_spend: 1}") -> str:
@@ -65,6 +66,35 @@ async def test_where_the_first_is_late_the_second_answers_and_both_are_billed(
         assert 1 == house.backend("first").closed_calls
         assert house.is_quiet()
         assert 0 == house.fleet.standing("first", "small", house.backend("first").facts()).failure_rate(0)
+
+
+class _Asked:
+    """An attempt that answers when it is told to."""
+
+    attempts = ()
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.begun = False
+
+    async def run(self) -> Finish:
+        self.begun = True
+        await self.told.wait()
+        return DONE
+
+
+async def test_a_first_that_begins_while_a_second_is_looked_for_is_alone(make_exchange: Any) -> None:
+    """Reserving on a backend's limits takes its time: who would be outrun before it begins is not asked at all."""
+    race = Race(make_exchange())
+    first, other, side = _Asked(), _Asked(), race.side()
+
+    async def second() -> tuple[_Asked, Any]:
+        race.claim(side)
+        first.told.set()
+        return other, race.side()
+
+    assert DONE == await race.run((first, side), wait_s=0, second=second)
+    assert [True, False] == [first.begun, other.begun]
 
 
 async def test_who_answers_in_time_is_not_raced(open_house: OpenHouse, make_exchange: Any, clock: Any) -> None:

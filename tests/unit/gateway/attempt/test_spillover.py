@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ from gateway.attempt.spillover import SPILL
 from gateway.errors import ConfigurationError
 from gateway.limits.borrower import Borrower
 from gateway.limits.gate import Gate
+from gateway.limits.lender import Grant, Need
 from gateway.limits.limit import Measure
 from gateway.stores.sqlite_lender import SqliteLender
 from gateway.types import Status
@@ -215,6 +216,50 @@ async def test_a_tenants_own_money_holds_elsewhere_too(full_house: Any, gate: Ga
         assert Measure.USD is own.limit.measure
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
+
+
+class _Waits:
+    """The ``Lender`` port that grants what is needed, and after it was asked for the spill's money waits for ever."""
+
+    trouble = ""
+
+    def __init__(self) -> None:
+        self.waits = asyncio.Event()
+
+    async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        """See ``Lender``."""
+        del replica
+        if self.waits.is_set():
+            await asyncio.Event().wait()
+        if any(need.account.startswith("spill:") for need in needs):
+            self.waits.set()
+        return [Grant(need.need, 0, 1) for need in needs]
+
+    async def close(self) -> None:
+        """See ``Lender``."""
+
+
+async def test_a_client_that_leaves_while_money_is_reserved_leaves_none_reserved(
+    hand_clock: Any, open_house: Any, make_exchange: Any
+) -> None:
+    """Neither the spill's nor its own, of which only the first half was reserved yet."""
+    lender = _Waits()
+    gate = Gate(Borrower(lender, replica="only", clock=hand_clock), clock=hand_clock)
+    digest = hashlib.sha256(KEY).hexdigest()
+    more = "tenants: {acme: {keys_sha256: [%s], limits: [{usd: 9, per: day}]}}" % digest  # noqa: UP031  # braces
+    async with open_house(_policy(more=more, home="seconds_per_token: 1"), clock=hand_clock, gate=gate) as house:
+        house.route.admitter._state.pace._seconds = 1000.0
+        taken = house.begin(make_exchange(headers=HEADERS))
+        await _until(lambda: house.backend("home").open_calls)
+        leaver = house.begin(make_exchange(headers=HEADERS))
+        await lender.waits.wait()
+        await _until(lambda: gate.borrower.book.reservations == 3)
+        leaver.cancel()
+        await asyncio.gather(leaver, return_exceptions=True)
+        assert 1 == gate.borrower.book.reservations
+        taken.cancel()
+        await asyncio.gather(taken, return_exceptions=True)
+    assert 0 == gate.borrower.book.reservations
 
 
 async def test_without_a_price_nothing_goes_elsewhere(full_house: Any, make_exchange: Any) -> None:

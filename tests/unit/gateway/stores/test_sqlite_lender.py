@@ -86,3 +86,14 @@ async def test_a_file_that_cannot_be_opened_is_lost_and_not_replaced(lender: Any
     with pytest.raises(LenderLost):
         await _asks(lender(), "a", 1)
     assert (tmp_path / "limits.sqlite3").is_dir()
+
+
+async def test_several_may_ask_at_once_over_one_connection(lender: Any) -> None:
+    """Limits and the budgets of tasks do, each from a thread of its own."""
+    one = lender()
+    needs = [Need(f"a{n}", _END_UNIX_S, amount=100, spent=0, taken=0, kept=0) for n in range(20)]
+
+    async def asks(replica: str) -> int:
+        return sum([len(await one.exchange(replica, needs)) for _ in range(50)])
+
+    assert [1000] * 3 == await asyncio.gather(*map(asks, "abc"))
