@@ -16,6 +16,7 @@ from backends._made_up import MadeUp, words_of
 from backends.anthropic import Anthropic
 from backends.embedded import Embedded
 from backends.fake import Fake
+from backends.gemini import Gemini
 from backends.openai_compatible import OpenAICompatible
 from gateway.endpoints import OPERATIONS
 from gateway.errors import ClientGone, UpstreamUnreachable
@@ -140,6 +141,67 @@ async def _anthropic(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[S
         await broken.close()
 
 
+def _gemini_pieces(request: Any, *, whole: bool) -> list[bytes]:
+    """What Gemini would answer: as many words as may be, for each candidate."""
+    config = request.json["generationConfig"]
+    limit, candidates = config["maxOutputTokens"], range(config.get("candidateCount", 1))
+    words = words_of("one two three", limit)
+    counts = {"promptTokenCount": 3, "candidatesTokenCount": limit * len(candidates)}
+    texts = ["".join(words)] if whole else words
+    ends: list[dict[str, Any]] = [*({} for _ in texts[1:]), {"finishReason": "MAX_TOKENS"}]
+    return [
+        msgspec.json.encode(
+            {
+                "candidates": [{"index": at, "content": {"parts": [{"text": text}]}, **end} for at in candidates],
+                "modelVersion": request.path.partition("/models/")[2].partition(":")[0],
+                "usageMetadata": counts,
+            }
+        )
+        for text, end in zip(texts, ends, strict=True)
+    ]
+
+
+def _as_gemini(mood: str) -> Callable[[Any, Any], Awaitable[None]]:
+    async def respond(request: Any, conversation: Any) -> None:
+        whole = request.path.endswith(":generateContent")
+        if mood == "silent":
+            await conversation.until_closed()
+        elif whole:
+            await conversation.answer(_gemini_pieces(request, whole=True)[0])
+        else:
+            events = [b"data: %b\r\n\r\n" % piece for piece in _gemini_pieces(request, whole=False)]
+            await conversation.stream(*events[: 2 if mood else None], end=not mood)
+            if mood:
+                await conversation.until_closed()
+
+    return respond
+
+
+@asynccontextmanager
+async def _gemini(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subject]:
+    """Its format has no field for a client's ``user``: each mood has a server of its own."""
+    world = surroundings(KEY=KEY)
+    async with serve(_as_gemini("")) as gone:
+        pass
+    async with (
+        serve(_as_gemini("")) as well,
+        serve(_as_gemini("silent")) as silent,
+        serve(_as_gemini("stalling")) as stalling,
+    ):
+        servers = (well, silent, stalling)
+        backends = [Gemini(base_url=it.url, api_key_env="KEY", models=("served",)) for it in (*servers, gone)]
+        for backend in backends:
+            await backend.start("under-test", world)
+
+        async def freed() -> None:
+            for server in servers:
+                await server.until(lambda it: it.answering == 0)
+
+        yield Subject(*backends, "served", freed)
+        for backend in backends:
+            await backend.close()
+
+
 @asynccontextmanager
 async def _fake(surroundings: Any, **_: Any) -> AsyncIterator[Subject]:
     fakes = [
@@ -175,7 +237,13 @@ async def _embedded(surroundings: Any, default_model: Callable[[], Path], **_: A
     await broken.close()
 
 
-SUBJECTS = {"anthropic": _anthropic, "openai_compatible": _openai_compatible, "fake": _fake, "embedded": _embedded}
+SUBJECTS = {
+    "anthropic": _anthropic,
+    "embedded": _embedded,
+    "fake": _fake,
+    "gemini": _gemini,
+    "openai_compatible": _openai_compatible,
+}
 
 
 @pytest_asyncio.fixture(
@@ -226,7 +294,7 @@ async def test_it_answers(
 ) -> None:
     """All endpoints that write, streamed and whole: the asked-for form, text, why it ended, and what it took."""
     subject.serves(operation)
-    request = make_call(operation, model=subject.model, max_tokens=TOKENS, stream=stream)
+    request = make_call(operation, model=subject.model, max_tokens=TOKENS, stream=stream, temperature=0)
     sink = recording_sink(request)
     finish = await subject.backend.send(request, sink)
     assert stream is sink.streamed
