@@ -102,6 +102,19 @@ async def test_every_account_ends_by_itself(redis_server: RedisServer) -> None:
     await store.close()
 
 
+async def test_a_lease_from_before_the_clock_was_set_back_is_shortened(redis_server: RedisServer) -> None:
+    """Or from a server whose clock was ahead: it is as long as any lease from now on, and not longer."""
+    store = _store(redis_server.url)
+    need = Need(account="a", end_unix_s=FAR_UNIX_S, amount=9, spent=0, taken=0, kept=0, need=9)
+    with redis_server.client() as client:
+        client.hset("{test}:limit:a", "dead", "5 1 5 9999999999999")
+        assert [Grant(4, 5, 2)] == await RedisLender(store).exchange("new", [need])
+        *_, until_ms = client.hget("{test}:limit:a", "dead").split()
+        now_s, _ = client.time()
+        assert 0 < int(until_ms) / 1000 - now_s <= LEASE_S + 1
+    await store.close()
+
+
 async def test_a_server_that_is_gone_is_lost(redis_server: RedisServer) -> None:
     """The port's own error, and it works again afterwards."""
     store = _store(redis_server.url)
