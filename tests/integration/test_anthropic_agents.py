@@ -103,3 +103,36 @@ async def test_what_a_coding_agent_asks_before_it_begins(running: Any) -> None:
     headers = {"anthropic-version": "2023-06-01", "authorization": "Bearer x"}
     page = (await running.http.get("/v1/models?limit=1000", headers=headers)).json()
     assert (["fake"], False, "fake") == ([card["id"] for card in page["data"]], page["has_more"], page["last_id"])
+
+
+async def test_a_server_with_anthropics_endpoints_gets_the_bytes(gateway_over: Any) -> None:
+    """VLLM and llama-server have them: the backend says so, and nothing is translated."""
+
+    async def respond(request: Any, conversation: Any) -> None:
+        counted = request.path.endswith("/count_tokens")
+        await conversation.answer(b'{"input_tokens":7}' if counted else AnthropicScript().whole("ok"))
+
+    front, upstream = await gateway_over(respond, operations=["chat", "messages", "count_tokens"])
+    body = {**CHATTING, "container": "c"}
+    assert 200 == (await front.post(body, path="/v1/messages")).status_code
+    counted = await front.post({"model": "m", "messages": CHATTING["messages"]}, path="/v1/messages/count_tokens")
+    assert ({"input_tokens": 7}, None) == (counted.json(), counted.headers.get("x-headrace-estimated"))
+    assert [("/v1/messages", body["container"]), ("/v1/messages/count_tokens", None)] == [
+        (request.path, request.json.get("container")) for request in upstream.requests
+    ]
+
+
+async def test_who_cannot_count_says_so(gateway_over: Any) -> None:
+    """The forecast, marked in the body and in a header; nobody is asked."""
+
+    async def respond(_: Any, conversation: Any) -> None:
+        await conversation.answer(b"{}", status=500)
+
+    front, upstream = await gateway_over(respond)
+    counted = await front.post({"model": "m", "messages": CHATTING["messages"]}, path="/v1/messages/count_tokens")
+    assert (True, "true", []) == (
+        counted.json()["estimated"],
+        counted.headers["x-headrace-estimated"],
+        upstream.requests,
+    )
+    assert counted.json()["input_tokens"] > 0
