@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from backends._listed_card import ListedCard
 from backends._listed_price import ListedPrice
 from gateway.facts import ModelFacts
 
@@ -42,6 +43,7 @@ class ListedModel(ModelFacts):
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _REFUSE_TYPING_ERRORS
 
     price: ListedPrice | None = None
+    card: ListedCard | None = None
 
     def __post_init__(self) -> None:
         if self.context_tokens is not None and self.context_tokens < 1:
@@ -84,4 +86,5 @@ def _with(facts: ModelFacts | None, unsaid: ModelFacts) -> ModelFacts:
         capabilities=unsaid.capabilities if facts.capabilities is None else facts.capabilities,
         carries=unsaid.carries if facts.carries is None else facts.carries,
         price=unsaid.price if facts.price is None else facts.price,
+        card=unsaid.card if facts.card is None else facts.card.over(unsaid.card),
     )

@@ -10,6 +10,7 @@ from backends._anthropic_models import models_of
 from backends._base_url import check_base_url
 from backends._headers import HeaderValue, check_headers, variables
 from backends._keys import KeyNames
+from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
 from backends._upstream import Ask, Transport, Upstream
@@ -63,8 +64,8 @@ class Anthropic:
     Attributes:
         base_url: Where the API lives, up to and including ``/v1``.
         api_key_env: The environment variable that holds the key, sent as ``x-api-key``; or a list of several.
-        models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``. What reading from the prompt
-            cache and writing to it costs is 0.1 and 1.25 times the input, unless the price says it.
+        models: Names, or names with ``context_tokens``, ``capabilities``, ``price`` and ``card``. What reading
+            from the prompt cache and writing to it costs is 0.1 and 1.25 times the input, unless the price says it.
         version: ``anthropic-version`` where the client sends none.
         betas: Further ``anthropic-beta`` values, beside those of the client.
         max_tokens: For chats whose client sets no limit: Anthropic wants one.
@@ -83,6 +84,8 @@ class Anthropic:
         max_retry_after_s: The longest ``Retry-After`` that is believed.
         prompt_cache: The rules by which it caches prompts: ``min_tokens``, ``step_tokens``, ``ttl_s``,
             ``at_first_token``. Anthropic's own unless given.
+        card: How it computes its models, and what is known of that: ``precision``, ``engine``, ``speculation``,
+            ``equivalence``, ``evidence``. A model's own ``card`` goes before it, field by field.
     """
 
     base_url: str = ""
@@ -103,6 +106,7 @@ class Anthropic:
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
     prompt_cache: PromptCache | None = None
+    card: ListedCard | None = None
 
     def __post_init__(self) -> None:
         bounds = ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s")
@@ -191,7 +195,7 @@ class Anthropic:
 
     @cached_property
     def _facts(self) -> BackendFacts:
-        unsaid = ModelFacts(capabilities=_CAPABILITIES, carries=CARRIES)
+        unsaid = ModelFacts(capabilities=_CAPABILITIES, carries=CARRIES, card=self.card)
         return BackendFacts(
             models=models_of(self.models, unsaid),
             unlisted=unsaid,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from backends._engine_account import Account
 from backends._engine_answer import answer_to, pour, translated
+from backends._engine_card import card_of
 from backends._engine_condition import condition
 from backends._engine_embeddings import embed_of, embeddings_body
 from backends._engine_life import EngineLife, Terms
@@ -177,6 +178,7 @@ class Embedded:
             capabilities=CAPABILITIES,
             carries=CARRIES[ready is None or ready.thinks],
             price=self._price(ready),
+            card=card_of(ready) if ready else None,
         )
         chats = ready is None or ready.has_chat_template
         return BackendFacts(

@@ -6,11 +6,12 @@ from functools import cached_property
 
 from backends._faults import Fault
 from backends._http import Refusal, from_refusal
+from backends._listed_card import ListedCard
 from backends._made_up import Cutter, MadeUp, UsageAt, spoiled, words_of
 from backends._models import Models, listed
 from gateway.conversation import prompt_count
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
-from gateway.facts import Adaptive, BackendFacts, Concurrency
+from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts
 from gateway.ports import Sink, Surroundings
 from gateway.price import Usage
 from gateway.types import Call, Finish, Operation
@@ -63,9 +64,10 @@ class Fake:
             the last finish reason, as some providers do, or ``missing``.
         fail: What goes wrong in the first call, the second and so on; ``null`` for nothing.
         repeat: Whether ``fail`` begins anew after its end; otherwise all is well from there on.
-        models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
+        models: Names, or names with ``context_tokens``, ``capabilities``, ``price`` and ``card``.
         operations: ``chat``, ``completion``, ``embedding``; all unless given. An embedding is always the same vector.
         concurrency: How many requests it says it serves at once, or ``{adaptive: {}}``.
+        card: What it says of how it computes its models, as for ``openai_compatible``.
     """
 
     text: str = "This answer is made up."
@@ -79,6 +81,7 @@ class Fake:
     models: Models = ("fake",)
     operations: frozenset[Operation] = frozenset(Operation)
     concurrency: Concurrency = None
+    card: ListedCard | None = None
     _calls: _Calls = field(init=False, repr=False, compare=False, default_factory=_Calls)
 
     def __post_init__(self) -> None:
@@ -191,7 +194,7 @@ class Fake:
     @cached_property
     def _facts(self) -> BackendFacts:
         return BackendFacts(
-            models=listed(self.models),
+            models=listed(self.models, unsaid=ModelFacts(card=self.card)),
             operations=self.operations,
             translates=self.operations & TRANSLATED,
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,

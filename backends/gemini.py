@@ -9,6 +9,7 @@ from urllib.parse import quote
 from backends._base_url import check_base_url
 from backends._headers import HeaderValue, check_headers, variables
 from backends._keys import KeyNames
+from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._upstream import Ask, Transport, Upstream
 from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
@@ -56,7 +57,7 @@ class Gemini:
     Attributes:
         base_url: Where the API lives, up to and including ``/v1beta``.
         api_key_env: The environment variable that holds the key, sent as ``x-goog-api-key``; or a list of several.
-        models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
+        models: Names, or names with ``context_tokens``, ``capabilities``, ``price`` and ``card``.
         thinking: How ``reasoning_effort`` is told to the model: ``budget`` for Gemini 2.5, which takes a number of
             tokens, ``level`` for 3 and later.
         headers: Further request headers; ``{env: NAME}`` for a value out of the environment.
@@ -72,6 +73,8 @@ class Gemini:
         max_retry_after_s: The longest ``Retry-After`` that is believed.
         prompt_cache: The rules by which it caches prompts: ``min_tokens``, ``step_tokens``, ``ttl_s``,
             ``at_first_token``. Google's own unless given.
+        card: How it computes its models, and what is known of that: ``precision``, ``engine``, ``speculation``,
+            ``equivalence``, ``evidence``. A model's own ``card`` goes before it, field by field.
     """
 
     base_url: str = ""
@@ -89,6 +92,7 @@ class Gemini:
     max_answer_bytes: int = 32 * 1024 * 1024
     max_retry_after_s: float = 300.0
     prompt_cache: PromptCache | None = None
+    card: ListedCard | None = None
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
@@ -166,7 +170,7 @@ class Gemini:
 
     @cached_property
     def _facts(self) -> BackendFacts:
-        unsaid = ModelFacts(capabilities=_CAPABILITIES, carries=frozenset(CARRIES))
+        unsaid = ModelFacts(capabilities=_CAPABILITIES, carries=frozenset(CARRIES), card=self.card)
         return BackendFacts(
             models=listed(self.models, unsaid=unsaid),
             unlisted=unsaid,

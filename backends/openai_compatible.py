@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's API: providers, vLLM, SGLang, llama-server, or another Headrace."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from backends._base_url import check_base_url
 from backends._chat_dialect import ChatDialect
 from backends._headers import HeaderValue, check_headers, variables
 from backends._keys import KeyNames
+from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named, price_list_of
 from backends._upstream import Ask, Transport, Upstream, bearer_header
@@ -65,7 +66,7 @@ class OpenAICompatible:
         api_key_env: The environment variable that holds the key; sent as ``Authorization: Bearer``, to ``base_url``
             and nowhere else. Of several (``[KEY_A, KEY_B]``) one that is refused with 401, 402, 403 or 429 rests, and
             the request goes on with the next, within its attempts.
-        models: Names, or names with ``context_tokens``, ``capabilities`` and ``price``.
+        models: Names, or names with ``context_tokens``, ``capabilities``, ``price`` and ``card``.
         operations: What it speaks itself: ``chat``, ``completion`` and ``embedding``, unless a preset knows better;
             ``messages`` and ``count_tokens`` too, if it has Anthropic's endpoints under the same address. Where it
             speaks ``chat``, other clients' requests are translated.
@@ -95,6 +96,8 @@ class OpenAICompatible:
             price, and never a zero.
         past_reasoning: Whether requests that are translated bring back what the model thought in earlier turns
             (``reasoning_content``); true unless a preset knows that the provider refuses it.
+        card: How it computes its models, and what is known of that: ``precision``, ``engine``, ``speculation``,
+            ``equivalence``, ``evidence``. A model's own ``card`` goes before it, field by field.
     """
 
     preset: str = ""
@@ -118,6 +121,7 @@ class OpenAICompatible:
     price_list: str = ""
     states_cost: bool | None = None
     past_reasoning: bool | None = None
+    card: ListedCard | None = None
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
@@ -215,7 +219,7 @@ class OpenAICompatible:
     @cached_property
     def _facts(self) -> BackendFacts:
         known = self._preset
-        unsaid = known.unsaid if known else ModelFacts()
+        unsaid = replace(known.unsaid if known else ModelFacts(), card=self.card)
         spoken = self.operations or (known.operations if known else _NATIVE)
         translates = TRANSLATED - spoken if Operation.CHAT in spoken else frozenset()
         return BackendFacts(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from gateway.card import Card
 from gateway.price import Price
 from gateway.types import Operation
 
@@ -67,13 +68,14 @@ class ModelFacts:
 
     ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole.
     ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
-    ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``...
+    ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``... ``card`` says how it is computed.
     """
 
     context_tokens: int | None = None
     capabilities: frozenset[str] | None = None
     carries: frozenset[str] | None = None
     price: Price | None = None
+    card: Card | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
 from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound, UpgradeRefused
+from gateway.rules.cards import shown_cards
 from gateway.rules.world import World
 from gateway.wire import anthropic_errors
 from gateway.wire.anthropic_models import is_anthropic_client, model_info, model_page
@@ -144,7 +145,9 @@ def _engine_route(outlook: Outlook) -> Route:
 
 
 def _model_card(world: World, model: str, created_unix_s: int) -> dict[str, Any]:
-    return {"id": model, "object": "model", "created": created_unix_s, "owned_by": world.owner(model)}
+    card = {"id": model, "object": "model", "created": created_unix_s, "owned_by": world.owner(model)}
+    providers = shown_cards(world.match(model), model, world.backends)
+    return card | {"headrace": {"providers": providers}} if providers else card
 
 
 def _json(content: Any, *, status: int = 200) -> Response:

@@ -13,8 +13,10 @@ from typing import Any, Self
 
 from msgspec import Struct
 
+from gateway.card import Card
 from gateway.conversation import Message, Prompt, Remembered, Sampling, Translation
 from gateway.forecast import Forecast
+from gateway.operation import Operation as Operation  # noqa: PLC0414  # a part of the vocabulary: told on
 from gateway.price import CostDoubt, Price, Usage
 from gateway.success import Success
 from gateway.task import Task
@@ -31,18 +33,6 @@ class Status(StrEnum):
     TRUNCATED = "truncated"
     CLIENT_GONE = "client_gone"
     BUG = "bug"
-
-
-class Operation(StrEnum):
-    """What the client asks for, by the endpoint it called: one value per wire format of the client."""
-
-    CHAT = "chat"
-    COMPLETION = "completion"
-    EMBEDDING = "embedding"
-    MESSAGES = "messages"
-    COUNT_TOKENS = "count_tokens"
-    RESPONSE = "response"
-    __hash__ = str.__hash__  # an enum's own is a function in Python, which every look-up by it would call
 
 
 # ---- what arrives ---------------------------------------------------------------------------------------------------
@@ -136,7 +126,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     there. ``failure_rate`` is recent, 0 to 1; ``too_long_tokens``, as the forecast counts, did not fit its window.
     ``down`` says why nothing should go there, ``retry_in_s`` for how long. ``success`` is what verdicts say of it, on
     routes that steer by them. One that ``goes_first`` is tried before all others, whatever it costs: a canary, for the
-    tasks that are its share.
+    tasks that are its share. ``card`` is its provider's, without the evidence; ``None`` where nobody says anything.
     """
 
     backend: str
@@ -166,6 +156,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     success: Success | None = None
     goes_first: bool = False
     translates: frozenset[Operation] = frozenset()
+    card: Card | None = None
 
 
 # ---- what we decide -------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def as_text(explanation: Explanation) -> list[str]:
         lines += ["", f"{place}. {_name(bill)}", *(_line(bill, term, usd) for term, usd in bill.terms)]
         lines.append(f"   {'total':<12} ${bill.total_usd:.6f}")
         lines.append(f"   {'time':<12} {_times(forecast, bill)}")
+        lines += _card(bill)
     for out in decision.excluded:
         lines += ["", f"x  {out.candidate.backend}/{out.candidate.model}", f"   {out.filter}: {out.reason}"]
     lines.append("")
@@ -60,6 +61,12 @@ def as_text(explanation: Explanation) -> list[str]:
     if explanation.kept is not None:
         lines.append(f"ledger     {_as_kept(explanation)}")
     return [*lines, *verdict_lines(explanation.verdicts)]
+
+
+def _card(bill: Bill) -> list[str]:
+    """How the candidate computes its model, where anybody says so."""
+    card = bill.candidate.card
+    return [f"   {'card':<12} {', '.join(f'{name} {it}' for name, it in card.stated().items())}"] if card else []
 
 
 def _as_spill(spill: Spill) -> str:
@@ -115,6 +122,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
                 "total_usd": bill.total_usd,
                 "price_known": bill.candidate.price is not None,
                 **({"success": asdict(success)} if (success := bill.candidate.success) is not None else {}),
+                **({"card": card.stated()} if (card := bill.candidate.card) is not None else {}),
                 "first_token_s": asdict(_seconds(explanation.forecast, bill)[0]),
                 "whole_answer_s": asdict(_seconds(explanation.forecast, bill)[1]),
             }

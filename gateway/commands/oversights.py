@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Protocol, runtime_checkable
 
+from gateway.card import Card
 from gateway.limits.limit import Measure
 from gateway.limits.refusal import words
 from gateway.prices.price_book import PriceBook
+from gateway.rules.cards import cards_of
 from gateway.rules.route import Route, Target
 from gateway.rules.tenancy import Tenancy
 from gateway.rules.world import World
@@ -26,6 +29,7 @@ def oversights(world: World, book: PriceBook, *, now_unix_s: float) -> tuple[str
         *_without_price(world, book),
         *_idle_shadows(world, book),
         *_blind_limits(world, book),
+        *_never_enough(world),
     )
 
 
@@ -36,6 +40,27 @@ def _ways(route: Route) -> Iterator[Route]:
         yield route.spill.route
     if route.shadow is not None:
         yield route.shadow.route
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A filter that asks for something of providers' cards."""
+
+    def unmet(self, card: Card | None) -> str | None:
+        """What a card lacks, in words, or ``None``."""
+        ...
+
+
+def _never_enough(world: World) -> Iterator[str]:
+    """Targets that a route's filters never let anything go to, whatever is asked."""
+    for route in (way for one in world.routes for way in _ways(one)):
+        filters = [(name, policy) for name, policy in route.filters if isinstance(policy, Demanding)]
+        for backend, model, card in cards_of(route, route.models[0], world.backends) if filters else ():
+            if world.backends[backend].facts().down is not None:  # it may write its card when it is started
+                continue
+            unmet = next((f"`{name}`: {why}" for name, policy in filters if (why := policy.unmet(card))), None)
+            if unmet is not None:
+                yield f"routes.{route.name}.targets: nothing goes to `{backend}/{model}`, for {unmet}"
 
 
 def _idle_shadows(world: World, book: PriceBook) -> Iterator[str]:

@@ -25,6 +25,7 @@ from gateway.fleet.standing import Standing
 from gateway.fleet.workload import Workload
 from gateway.ports import Backend, Clock, Shared
 from gateway.prices.price_book import PriceBook
+from gateway.rules.cards import model_at
 from gateway.rules.route import Route, Target
 from gateway.types import Candidate, Context
 
@@ -214,7 +215,7 @@ class Fleet:
         return lanes
 
     def _lane(self, route: Route, target: Target, asked: str, facts: BackendFacts) -> Lane:
-        model = _model_at(target, facts, asked)
+        model = model_at(target, facts, asked)
         standing, limit = self.standing(target.backend, model, facts), self.limit(target.backend, facts)
         price = self.prices.price(facts, model) or route.assumed_price
         return Lane(target, model, facts, standing, limit=limit, price=price)
@@ -274,12 +275,3 @@ def _two_warmest(warm: list[int]) -> tuple[int, int]:
         if tokens > second:
             second, warmest = (warmest, tokens) if tokens > warmest else (tokens, warmest)
     return second, warmest
-
-
-def _model_at(target: Target, facts: BackendFacts, asked: str) -> str:
-    """The model's name at the target: the one it names, else the one asked for, else the backend's only one."""
-    if target.model is not None:
-        return target.model
-    if asked not in facts.models and len(facts.models) == 1:
-        return next(iter(facts.models))
-    return asked

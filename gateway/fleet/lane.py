@@ -146,4 +146,5 @@ def _idle(backend: str, model: str, facts: BackendFacts, price: Price | None) ->
         prefill_tokens_per_s=1.0,
         seconds_per_token=0.0,
         failure_rate=0.0,
+        card=known.card and known.card.brief,  # it is kept with each decision
     )

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import policies
 from gateway.admission import Unbounded
+from gateway.card import Card
 from gateway.conversation import Message, Part
 from gateway.errors import ClientError, ConfigurationError
 from gateway.forecast import Forecast
@@ -34,6 +35,7 @@ Make = Callable[..., Any]
 EVERY = [(family, name) for family in plugins.FAMILIES for name in plugins.names(family)]
 ALLOWED = {
     "gateway.admission",
+    "gateway.card",
     "gateway.types",
     "gateway.conversation",
     "gateway.forecast",
@@ -113,6 +115,12 @@ candidates = st.builds(
     first_token_p50_s=st.floats(0, 1e4),
     first_token_p90_s=st.floats(0, 1e5),
     down=st.none() | st.just("cooling"),
+    card=st.none()
+    | st.builds(
+        Card,
+        precision=st.sampled_from(["", "bf16", "fp8"]),
+        equivalence=st.sampled_from([None, "claimed", "measured", "verified"]),
+    ),
     success=st.none()
     | st.builds(
         Success,

@@ -3,6 +3,7 @@ from decimal import Decimal
 import pytest
 
 from backends._models import CAPABILITIES, ListedModel, listed
+from gateway.card import Card
 from gateway.errors import ConfigurationError
 from gateway.facts import ModelFacts
 from gateway.rules.plugins import build
@@ -55,6 +56,11 @@ def test_a_mapping_says_what_is_known() -> None:
         ({"a": {"price": {**PLAIN, "service_tiers": {"flex": {"output_usd_per_mtok": -1}}}}}, "zero or more"),
         ({"a": {"capabilities": ["tools", "vison"]}}, "there is no `vison`; did you mean `vision`"),
         ({"a": {"capabilities": ["x"]}}, "there is no `x`; there is audio, best_of"),
+        ({"a": {"card": {"precison": "fp8"}}}, "precison"),
+        ({"a": {"card": {"precision": "FP 8"}}}, "a word in small letters"),
+        ({"a": {"card": {"equivalence": "exact"}}}, "claimed"),
+        ({"a": {"card": {"equivalence": "verified"}}}, "`evidence` must say who verified it"),
+        ({"a": {"card": {"evidence": "x" * 501}}}, "at most 500 characters"),
         (["a", "a"], "twice"),
         ([""], "empty"),
     ],
@@ -71,3 +77,21 @@ def test_what_the_whole_backend_lacks_counts_where_a_model_does_not_say() -> Non
     actual = listed({"a": own, "b": None}, unsaid=ModelFacts(capabilities=CAPABILITIES - {"many"}))
     assert frozenset({"many"}) == actual["a"].capabilities
     assert CAPABILITIES - {"many"} == actual["b"].capabilities
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        {"use": "fake"},
+        {"use": "openai_compatible", "base_url": "http://127.0.0.1:1/v1"},
+        {"use": "anthropic"},
+        {"use": "gemini"},
+    ],
+)
+def test_a_backends_card_holds_for_its_models(rest: dict[str, str]) -> None:
+    """Field by field, for those that say something of their own, and for those that are not listed."""
+    models = {"a": {"card": {"precision": "bf16"}}, "b": None}
+    spec = {**rest, "models": models, "card": {"precision": "fp8", "engine": "vllm"}}
+    facts = build("backend", spec, where="backends.x").facts()
+    assert Card(precision="bf16", engine="vllm") == facts.models["a"].card
+    assert Card(precision="fp8", engine="vllm") == facts.models["b"].card.over(None)

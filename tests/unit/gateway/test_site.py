@@ -139,3 +139,20 @@ async def test_large_headers_are_refused_on_every_guarded_route(client: httpx.As
     """The same limit as for inference."""
     answer = await client.get("/v1/models", headers={"x-large": "x" * 70_000})
     assert (431, "headers_too_large") == (answer.status_code, answer.json()["error"]["code"])
+
+
+async def test_models_say_how_their_providers_compute_them(site: Any) -> None:
+    """An extension field, with each provider's card and its evidence; those without one have none."""
+    card = "{precision: fp8, speculation: eagle3, equivalence: measured, evidence: 3 of 200 differ}"
+    policy = f"backends: {{a: {{use: fake, models: {{m: {{card: {card}}}, n: null}}}}, b: {{use: fake, models: [m]}}}}"
+    async with site.running(policy) as gateway, _client(gateway) as client:
+        cards = {card["id"]: card for card in (await client.get("/v1/models")).json()["data"]}
+        stated = {
+            "precision": "fp8",
+            "speculation": "eagle3",
+            "equivalence": "measured",
+            "evidence": "3 of 200 differ",
+        }
+        assert {"providers": [{"backend": "a", "model": "m", **stated}]} == cards["m"]["headrace"]
+        assert "headrace" not in cards["n"]
+        assert cards["m"] == (await client.get("/v1/models/m")).json()

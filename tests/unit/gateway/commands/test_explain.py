@@ -184,3 +184,25 @@ def test_a_draining_target_is_out(run: Any, tmp_path: Path, request_file: Any) -
     code, out, _ = run("explain", policy, request_file(SHORT))
     assert (0, "choice     b/fake") == (code, out.splitlines()[-1])
     assert "healthy: draining" in out
+
+
+def test_cards_are_shown_and_what_is_required_of_them_decides(run: Any, tmp_path: Path, request_file: Any) -> None:
+    """Who does not say enough is out with the reason; a warning tells so before anything is served."""
+    path = tmp_path / "cards.yaml"
+    card = "{precision: bf16, equivalence: measured, evidence: 200 answers compared}"
+    path.write_text(
+        f"""
+        backends:
+          exact: {{use: fake, models: [small], card: {card}}}
+          quick: {{use: fake, models: [small], card: {{precision: fp8}}}}
+        routes:
+          main: {{models: [small], targets: [exact, quick], filter: [{{use: require, equivalence: measured}}]}}
+        """
+    )
+    _, out, _ = run("explain", path, request_file(SHORT))
+    assert "   card         precision bf16, equivalence measured" in out.splitlines()
+    assert "   require: its equivalence is unknown, and measured is required" in out.splitlines()
+    told = json.loads(run("explain", "--json", path, request_file(SHORT))[1])
+    assert {"precision": "bf16", "equivalence": "measured"} == told["candidates"][0]["card"]
+    warning = "warning: routes.main.targets: nothing goes to `quick/small`, for `require`: its equivalence is unknown"
+    assert 1 == sum(line.startswith(warning) for line in run("check", path)[1].splitlines())
