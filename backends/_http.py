@@ -39,19 +39,6 @@ class UpstreamNotFound(UpstreamFailed):
     blames_backend = False
 
 
-def without_secrets(error: UpstreamError, secrets: Collection[str]) -> UpstreamError:
-    """The error itself, with our secrets and inner addresses out of the words that an upstream put into it.
-
-    Errors inside an answer are read by the sink, which does not know our key.
-    """
-    error.message = redact(error.message, secrets)
-    error.args = (error.message,)
-    for name in ("param", "upstream_type", "upstream_code"):
-        word = getattr(error, name)
-        setattr(error, name, None if word is None else redact(word, secrets))
-    return error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """An answer that is no success: its status, as much of its body as was read, and the wait that it asks for."""

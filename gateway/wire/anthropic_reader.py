@@ -1,6 +1,5 @@
 """Reads answers of Anthropic's Messages, streamed or whole, as deltas."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,10 +24,7 @@ from gateway.wire.format import MAX_EVENT_BYTES
 from gateway.wire.sse import SseParser
 from gateway.wire.translation import AnswerReader
 from gateway.wire.upstream_codes import error_inside
-
-Fields = Mapping[str, Any]
-_DECODE = msgspec.json.Decoder(dict[str, Any]).decode
-_NOTHING: Fields = {}
+from gateway.wire.upstream_json import Fields, object_at, objects, opened_object, text_at
 
 
 def anthropic_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
@@ -55,7 +51,7 @@ class AnthropicStreamReader:
         for event in self._parser.feed(data):
             if self._over:
                 break
-            fields = _decoded(event.data)
+            fields = opened_object(event.data)
             kind = fields.get("type")
             if event.event == b"error" or kind == "error":
                 self.error = error_inside(event.data, "the upstream reported an error inside its stream")
@@ -81,19 +77,19 @@ class AnthropicStreamReader:
     def _take(self, kind: Any, fields: Fields, deltas: list[Delta]) -> None:
         match kind:
             case "message_start":
-                message = _object(fields, "message")
+                message = object_at(fields, "message")
                 self._began = True
                 deltas.append(_start(message))
                 self._counted(message.get("usage"), deltas)
             case "content_block_start":
-                self._block(_index(fields), _object(fields, "content_block"), deltas)
+                self._block(_index(fields), object_at(fields, "content_block"), deltas)
             case "content_block_delta":
-                self._delta(_index(fields), _object(fields, "delta"), deltas)
+                self._delta(_index(fields), object_at(fields, "delta"), deltas)
             case "content_block_stop":
                 self._stop(_index(fields), deltas)
             case "message_delta":
                 self._counted(fields.get("usage"), deltas)
-                finish = _finish(_object(fields, "delta"))
+                finish = _finish(object_at(fields, "delta"))
                 if finish is not None and not self._finished:
                     self._finished = True
                     deltas.append(finish)
@@ -112,14 +108,14 @@ class AnthropicStreamReader:
     def _delta(self, index: int, delta: Fields, deltas: list[Delta]) -> None:
         match delta.get("type"):
             case "text_delta":
-                deltas.append(TextDelta(text=_text(delta, "text")))
+                deltas.append(TextDelta(text=text_at(delta, "text")))
             case "thinking_delta":
-                deltas.append(ReasoningDelta(text=_text(delta, "thinking")))
+                deltas.append(ReasoningDelta(text=text_at(delta, "thinking")))
             case "signature_delta":
-                deltas.append(ReasoningSignature(signature=_text(delta, "signature")))
-            case "input_json_delta" if index in self._calls and _text(delta, "partial_json"):
+                deltas.append(ReasoningSignature(signature=text_at(delta, "signature")))
+            case "input_json_delta" if index in self._calls and text_at(delta, "partial_json"):
                 self._unsaid.pop(index, None)
-                deltas.append(ToolCallArguments(index=self._calls[index], text=_text(delta, "partial_json")))
+                deltas.append(ToolCallArguments(index=self._calls[index], text=text_at(delta, "partial_json")))
 
     def _stop(self, index: int, deltas: list[Delta]) -> None:
         """A call's input may have come whole with its start, and is an empty object where it never came."""
@@ -153,7 +149,7 @@ class AnthropicWholeReader:
         counts.take(message.get("usage"))
         deltas: list[Delta] = [_start(message)]
         calls = 0
-        for block in _objects(message["content"]):
+        for block in objects(message["content"]):
             deltas += block_deltas(block, calls)
             calls += block.get("type") == "tool_use"
         finish = _finish(message)
@@ -174,7 +170,7 @@ def opened_message(body: bytes) -> Fields:
     """
     if not body.strip():
         raise UpstreamInvalid("the upstream sent an empty answer")
-    message = _decoded(body)
+    message = opened_object(body)
     if message.get("type") == "error" or message.get("error"):
         raise error_inside(body, "the upstream reported an error in place of an answer")
     if not isinstance(message.get("content"), list):
@@ -191,15 +187,15 @@ def block_deltas(block: Fields, calls: int) -> list[Delta]:
     deltas: list[Delta] = []
     match block.get("type"):
         case "text":
-            if text := _text(block, "text"):
+            if text := text_at(block, "text"):
                 deltas.append(TextDelta(text=text))
         case "thinking":
-            if thought := _text(block, "thinking"):
+            if thought := text_at(block, "thinking"):
                 deltas.append(ReasoningDelta(text=thought))
-            if signature := _text(block, "signature"):
+            if signature := text_at(block, "signature"):
                 deltas.append(ReasoningSignature(signature=signature))
         case "redacted_thinking":
-            deltas.append(RedactedReasoning(data=_text(block, "data")))
+            deltas.append(RedactedReasoning(data=text_at(block, "data")))
         case "tool_use":
             deltas += [_call(block, calls), ToolCallArguments(index=calls, text=_input(block))]
         case _:
@@ -208,18 +204,18 @@ def block_deltas(block: Fields, calls: int) -> list[Delta]:
 
 
 def _start(message: Fields) -> AnswerStart:
-    return AnswerStart(id=_text(message, "id"), model=_text(message, "model"))
+    return AnswerStart(id=text_at(message, "id"), model=text_at(message, "model"))
 
 
 def _finish(fields: Fields) -> ChoiceFinish | None:
-    reason = _text(fields, "stop_reason")
+    reason = text_at(fields, "stop_reason")
     if not reason:
         return None
-    return ChoiceFinish(reason=HUB_REASONS.get(reason, reason), stop_sequence=_text(fields, "stop_sequence") or None)
+    return ChoiceFinish(reason=HUB_REASONS.get(reason, reason), stop_sequence=text_at(fields, "stop_sequence") or None)
 
 
 def _call(block: Fields, index: int) -> ToolCallStart:
-    call_id, name = _text(block, "id"), _text(block, "name")
+    call_id, name = text_at(block, "id"), text_at(block, "name")
     if not call_id or not name:
         raise UpstreamInvalid("the upstream sent a tool call without an id or a name")
     return ToolCallStart(index=index, id=call_id, name=name)
@@ -229,27 +225,6 @@ def _input(block: Fields) -> str:
     return msgspec.json.encode(block.get("input") or {}).decode()
 
 
-def _decoded(data: bytes) -> Fields:
-    try:
-        return _DECODE(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise UpstreamInvalid("the upstream sent what is no part of an answer") from error
-
-
-def _object(fields: Fields, name: str) -> Fields:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else _NOTHING
-
-
-def _objects(values: Any) -> list[Fields]:
-    return [value for value in values if isinstance(value, dict)]
-
-
 def _index(fields: Fields) -> int:
     index = fields.get("index")
     return index if type(index) is int else 0
-
-
-def _text(fields: Fields, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""

@@ -9,6 +9,7 @@ from gateway.wire.anthropic_reader import opened_message
 from gateway.wire.anthropic_reasons import HUB_REASONS
 from gateway.wire.anthropic_usage import AnthropicCounts
 from gateway.wire.openai_fields import text_bytes
+from gateway.wire.upstream_json import text_of
 
 _SHOWN = ("text", "thinking", "data")
 
@@ -30,8 +31,8 @@ class AnthropicWhole:
         counts = AnthropicCounts()
         counts.take(message.get("usage"))
         self.usage = None if counts.estimated else counts.usage
-        self.model = _text(message.get("model"))
-        reason = _text(message.get("stop_reason"))
+        self.model = text_of(message.get("model"))
+        reason = text_of(message.get("stop_reason"))
         self.finish_reason = HUB_REASONS.get(reason, reason)
         self.output_bytes = sum(_shown_bytes(block) for block in message["content"] if isinstance(block, dict))
         return body
@@ -39,9 +40,5 @@ class AnthropicWhole:
 
 def _shown_bytes(block: dict[str, Any]) -> int:
     """The length of what a block shows; a call's input counts as JSON."""
-    shown = sum(text_bytes(_text(block.get(name))) for name in _SHOWN)
+    shown = sum(text_bytes(text_of(block.get(name))) for name in _SHOWN)
     return shown + (len(msgspec.json.encode(block["input"])) if "input" in block else 0)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -26,6 +26,7 @@ from gateway.wire.sse import SseEvent, SseParser
 from gateway.wire.tool_calls import ToolCallRepair
 from gateway.wire.translation import AnswerReader
 from gateway.wire.upstream_codes import error_inside
+from gateway.wire.upstream_json import text_of
 
 
 class _Output(msgspec.Struct):
@@ -179,14 +180,14 @@ class _Content:
 
     def _output(self, at: int, output: _Output, logprobs: Any, deltas: list[Delta], *, whole: bool) -> None:
         blocks = [block for block in output.thinking_blocks or () if isinstance(block, dict)]
-        thought = _text(output.reasoning_content) or _text(output.reasoning)
+        thought = text_of(output.reasoning_content) or text_of(output.reasoning)
         if thought and not (whole and blocks):  # the blocks of a whole answer say the same, thought by thought
             self._told.add(at)
             deltas.append(ReasoningDelta(text=thought, choice=at))
         for block in blocks:
             self._thinking_block(at, block, deltas)
         _content(at, output.content, logprobs, deltas)
-        if refusal := _text(output.refusal):
+        if refusal := text_of(output.refusal):
             deltas.append(RefusalDelta(text=refusal, choice=at))
         calls = output.tool_calls
         if calls is None and isinstance(output.function_call, dict):
@@ -195,12 +196,12 @@ class _Content:
             self._calls(at, calls, deltas)
 
     def _thinking_block(self, at: int, block: dict[str, Any], deltas: list[Delta]) -> None:
-        if data := _text(block.get("data")):
+        if data := text_of(block.get("data")):
             deltas.append(RedactedReasoning(data=data, choice=at))
-        thought = _text(block.get("thinking"))
+        thought = text_of(block.get("thinking"))
         if thought and at not in self._told:
             deltas.append(ReasoningDelta(text=thought, choice=at))
-        if signature := _text(block.get("signature")):
+        if signature := text_of(block.get("signature")):
             deltas.append(ReasoningSignature(signature=signature, choice=at))
 
     def _calls(self, at: int, calls: list[Any], deltas: list[Delta]) -> None:
@@ -208,15 +209,15 @@ class _Content:
             function = entry.get("function") or {}
             index: int = entry["index"]
             if entry.get("id"):
-                deltas.append(ToolCallStart(index=index, id=entry["id"], name=_text(function.get("name")), choice=at))
-            if arguments := _text(function.get("arguments")):
+                deltas.append(ToolCallStart(index=index, id=entry["id"], name=text_of(function.get("name")), choice=at))
+            if arguments := text_of(function.get("arguments")):
                 deltas.append(ToolCallArguments(index=index, text=arguments, choice=at))
 
 
 def _start(answer: _Answer) -> AnswerStart:
     return AnswerStart(
-        id=_text(answer.id),
-        model=_text(answer.model),
+        id=text_of(answer.id),
+        model=text_of(answer.model),
         created_unix_s=answer.created if type(answer.created) is int else 0,
     )
 
@@ -230,16 +231,12 @@ def _content(at: int, content: Any, logprobs: Any, deltas: list[Delta]) -> None:
     for part in _list(content):
         if not isinstance(part, dict):
             continue
-        if text := _text(part.get("text")):
+        if text := text_of(part.get("text")):
             deltas.append(TextDelta(text=text, choice=at))
-        texts = [_text(it.get("text") if isinstance(it, dict) else it) for it in _list(part.get("thinking"))]
+        texts = [text_of(it.get("text") if isinstance(it, dict) else it) for it in _list(part.get("thinking"))]
         if any(texts):
             deltas.append(ReasoningDelta(text="".join(texts), choice=at))
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

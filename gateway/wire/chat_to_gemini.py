@@ -90,6 +90,8 @@ def _tools(given: Fields, body: Fields) -> None:
     body["tools"] = [{"functionDeclarations": tools}]
     name = "tool_choice" if given.get("tool_choice") is not None else "function_call"
     calling = _calling(given.get(name), name)
+    if any((tool.get("function") or {}).get("strict") for tool in given.get("tools") or ()):
+        calling = _strictly(calling)
     if calling is not None:
         body["toolConfig"] = {"functionCallingConfig": calling}
 
@@ -118,6 +120,11 @@ def _calling(choice: Any, name: str) -> Fields | None:
             return {"mode": "ANY", "allowedFunctionNames": [function]}
         case _:
             raise cannot_carry(name)
+
+
+def _strictly(calling: Fields | None) -> Fields | None:
+    """A mode in which calls keep to their schemas: where the model may choose, that is one of its own."""
+    return {"mode": "VALIDATED"} if calling is None or calling["mode"] == "AUTO" else calling
 
 
 def _shape(response_format: Any) -> Fields:

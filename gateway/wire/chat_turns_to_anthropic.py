@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.wire.anthropic_blocks import ERROR_MARK
+from gateway.wire.data_url import inline
 from gateway.wire.hub import cannot_carry
 
 Fields = dict[str, Any]
@@ -19,7 +20,6 @@ Fields = dict[str, Any]
 EMPTY = "(no content)"
 """Stands where a turn has no words: Anthropic takes none that is empty."""
 
-_DATA_URL = re.compile(r"data:(?P<kind>[^;,]*)(?:;[^;,]*)*?;base64,(?P<data>.*)\Z", re.DOTALL)
 _NOT_OF_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 _INSTRUCT = frozenset({"system", "developer"})
 _RESULTS = frozenset({"tool", "function"})
@@ -132,8 +132,8 @@ def _part(part: Fields, where: str) -> Fields:
 
 def _source(url: str, where: str) -> Fields:
     """Where a picture or a file comes from: its bytes, or its address."""
-    if match := _DATA_URL.match(url):
-        return {"type": "base64", "media_type": match["kind"] or "application/octet-stream", "data": match["data"]}
+    if (own := inline(url)) is not None:
+        return {"type": "base64", "media_type": own.media_type, "data": own.base64}
     if url.startswith(("https://", "http://")):
         return {"type": "url", "url": url}
     raise cannot_carry(where)

@@ -5,20 +5,19 @@ that follow each other are one. The thought that the model has signed goes back 
 """
 
 import mimetypes
-import re
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from gateway.wire.anthropic_blocks import ERROR_MARK
+from gateway.wire.data_url import inline
 from gateway.wire.hub import cannot_carry
 
 Fields = dict[str, Any]
 
 _FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """What Google wants on calls that another model made, which no signature can prove."""
-_DATA_URL = re.compile(r"data:(?P<kind>[^;,]*)(?:;[^;,]*)*?;base64,(?P<data>.*)\Z", re.DOTALL)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -46,7 +45,7 @@ class _Contents:
             case "system" | "developer":
                 self.system += _parts(message, where)
             case "user":
-                self._add("user", _parts(message, where) or [{"text": ""}])
+                self._add("user", _named(message, _parts(message, where)) or [{"text": ""}])
             case "assistant":
                 self._add("model", self._said(message, where) or [{"text": ""}])
             case "tool" | "function":
@@ -63,7 +62,7 @@ class _Contents:
     def _said(self, message: Fields, where: str) -> list[Fields]:
         if message.get("audio") is not None:
             raise cannot_carry(f"{where}.audio")
-        parts = _parts(message, where)
+        parts = _named(message, _parts(message, where))
         if refusal := message.get("refusal"):
             parts.append({"text": refusal})
         calls = [
@@ -109,6 +108,16 @@ def _parts(message: Fields, where: str) -> list[Fields]:
     return [_part(part, f"{where}.content[{at}]") for at, part in enumerate(content or ())]
 
 
+def _named(message: Fields, parts: list[Fields]) -> list[Fields]:
+    """Who speaks stands before what they say: Gemini has no field for it."""
+    name = message.get("name")
+    if not name:
+        return parts
+    if not parts or "text" not in parts[0]:
+        return [{"text": f"{name}:"}, *parts]
+    return [{"text": f"{name}: {parts[0]['text']}"}, *parts[1:]]
+
+
 def _part(part: Fields, where: str) -> Fields:
     match part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
@@ -125,8 +134,8 @@ def _part(part: Fields, where: str) -> Fields:
 
 def _data(url: str, where: str) -> Fields:
     """A picture or a file: its bytes, or its address."""
-    if match := _DATA_URL.match(url):
-        return {"inlineData": {"mimeType": match["kind"] or "application/octet-stream", "data": match["data"]}}
+    if (own := inline(url)) is not None:
+        return {"inlineData": {"mimeType": own.media_type, "data": own.base64}}
     if url.startswith(("https://", "http://", "gs://")):
         kind, _ = mimetypes.guess_type(url.partition("?")[0])
         return {"fileData": {"fileUri": url, **({"mimeType": kind} if kind else {})}}

@@ -3,7 +3,6 @@
 A stream is a series of answers, each with what is new; nothing marks its end but the connection's. Calls come whole.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,12 +22,10 @@ from gateway.wire.deltas import (
     UsageReport,
 )
 from gateway.wire.format import MAX_EVENT_BYTES
-from gateway.wire.openai_usage import MAX_TOKENS
 from gateway.wire.sse import SseParser
 from gateway.wire.translation import AnswerReader
 from gateway.wire.upstream_codes import error_inside
-
-Fields = Mapping[str, Any]
+from gateway.wire.upstream_json import Fields, objects, opened_object, text_at, tokens_at
 
 _FILTERED = frozenset(
     {
@@ -43,7 +40,6 @@ _FILTERED = frozenset(
     }
 )
 _BROKEN = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
-_DECODE = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def gemini_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
@@ -64,15 +60,15 @@ class _Pieces:
         self._usage: Usage | None = None
 
     def _take(self, data: bytes, deltas: list[Delta]) -> None:
-        fields = _decoded(data)
+        fields = opened_object(data)
         if fields.get("error"):
             self.error = error_inside(data, "the upstream reported an error in place of an answer")
             return
         if not self._began:
             self._began = True
-            self._id = _text(fields, "responseId")
-            deltas.append(AnswerStart(id=self._id, model=_text(fields, "modelVersion")))
-        candidates = _objects(fields.get("candidates"))
+            self._id = text_at(fields, "responseId")
+            deltas.append(AnswerStart(id=self._id, model=text_at(fields, "modelVersion")))
+        candidates = objects(fields.get("candidates"))
         for candidate in candidates:
             self._candidate(candidate, deltas)
         blocked = fields.get("promptFeedback")
@@ -89,26 +85,26 @@ class _Pieces:
         choice = index if type(index) is int else 0
         self._open.add(choice)
         content = candidate.get("content")
-        for part in _objects(content.get("parts") if isinstance(content, dict) else None):
+        for part in objects(content.get("parts") if isinstance(content, dict) else None):
             self._part(part, choice, deltas)
-        reason = _text(candidate, "finishReason")
+        reason = text_at(candidate, "finishReason")
         if reason and choice not in self._finished:
             self._finished.add(choice)
             deltas.append(ChoiceFinish(reason=self._reason(reason, choice), choice=choice))
 
     def _part(self, part: Fields, choice: int, deltas: list[Delta]) -> None:
-        text, call = _text(part, "text"), part.get("functionCall")
+        text, call = text_at(part, "text"), part.get("functionCall")
         if text:
             thought = part.get("thought") is True
             deltas.append(ReasoningDelta(text=text, choice=choice) if thought else TextDelta(text=text, choice=choice))
-        if signature := _text(part, "thoughtSignature"):
+        if signature := text_at(part, "thoughtSignature"):
             deltas.append(ReasoningSignature(signature=signature, choice=choice))
         if isinstance(call, dict):
             index = self._calls[choice] = self._calls.get(choice, -1) + 1
-            name = _text(call, "name")
+            name = text_at(call, "name")
             if not name:
                 raise UpstreamInvalid("the upstream sent a call without a name")
-            call_id = _text(call, "id") or f"call_{self._id or 'gemini'}_{choice}_{index}"
+            call_id = text_at(call, "id") or f"call_{self._id or 'gemini'}_{choice}_{index}"
             arguments = msgspec.json.encode(call.get("args") or {}).decode()
             deltas.append(ToolCallStart(index=index, id=call_id, name=name, choice=choice))
             deltas.append(ToolCallArguments(index=index, text=arguments, choice=choice))
@@ -183,32 +179,11 @@ def _usage(value: Any) -> Usage | None:
     """The counts, whose candidates leave out what was thought; ours includes it."""
     if not isinstance(value, dict) or "promptTokenCount" not in value:
         return None
-    thought_tokens = _count(value, "thoughtsTokenCount")
-    prompt_tokens = _count(value, "promptTokenCount") + _count(value, "toolUsePromptTokenCount")
+    thought_tokens = tokens_at(value, "thoughtsTokenCount")
+    prompt_tokens = tokens_at(value, "promptTokenCount") + tokens_at(value, "toolUsePromptTokenCount")
     return Usage(
         prompt_tokens=prompt_tokens,
-        output_tokens=_count(value, "candidatesTokenCount") + thought_tokens,
-        cached_tokens=min(_count(value, "cachedContentTokenCount"), prompt_tokens),
+        output_tokens=tokens_at(value, "candidatesTokenCount") + thought_tokens,
+        cached_tokens=min(tokens_at(value, "cachedContentTokenCount"), prompt_tokens),
         reasoning_tokens=thought_tokens,
     )
-
-
-def _count(fields: Fields, name: str) -> int:
-    value = fields.get(name)
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
-
-
-def _decoded(data: bytes) -> Fields:
-    try:
-        return _DECODE(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise UpstreamInvalid("the upstream sent what is no part of an answer") from error
-
-
-def _objects(values: Any) -> list[Fields]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
-def _text(fields: Fields, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""

@@ -8,7 +8,7 @@ from msgspec import Raw
 from gateway.price import Usage
 from gateway.types import ChatRequest
 from gateway.wire.deltas import AnswerStart
-from gateway.wire.openai_usage import MAX_TOKENS
+from gateway.wire.upstream_json import tokens_at
 
 # What an answer says of settings that the request left out.
 _UNSAID: Mapping[str, Any] = {
@@ -98,23 +98,18 @@ def read_response_usage(value: Any) -> Usage | None:
     """The counts of a parsed ``usage`` object; ``None`` where nobody counted, or absurdly."""
     if not isinstance(value, dict):
         return None
-    prompt_tokens, output_tokens = _count(value, "input_tokens"), _count(value, "output_tokens")
+    prompt_tokens, output_tokens = tokens_at(value, "input_tokens"), tokens_at(value, "output_tokens")
     if not prompt_tokens and not output_tokens:
         return None
     details = value.get("input_tokens_details")
     return Usage(
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
-        cached_tokens=min(_count(details, "cached_tokens"), prompt_tokens),
-        cache_write_tokens=_count(details, "cache_write_tokens"),
-        reasoning_tokens=min(_count(value.get("output_tokens_details"), "reasoning_tokens"), output_tokens),
+        cached_tokens=min(tokens_at(details, "cached_tokens"), prompt_tokens),
+        cache_write_tokens=tokens_at(details, "cache_write_tokens"),
+        reasoning_tokens=min(tokens_at(value.get("output_tokens_details"), "reasoning_tokens"), output_tokens),
         estimated=value.get("estimated") is True,
     )
-
-
-def _count(fields: Any, name: str) -> int:
-    value = fields.get(name) if isinstance(fields, dict) else None
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def _said(request: ChatRequest, name: str, unsaid: Any) -> Any:

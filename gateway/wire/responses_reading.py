@@ -10,6 +10,7 @@ from gateway.errors import UpstreamInvalid
 from gateway.judgement import Answer, Choice
 from gateway.wire.responses_object import hub_reason, read_response_usage
 from gateway.wire.sse import SseParser
+from gateway.wire.upstream_json import text_of
 
 _ENDS = frozenset({b"response.completed", b"response.incomplete"})
 _DECODE = msgspec.json.Decoder(dict[str, Any]).decode
@@ -30,8 +31,8 @@ def read_response_answer(data: bytes, streamed: bool) -> Answer | None:  # noqa:
         refusal="".join(_texts(parts, "refusal", "refusal")),
         tool_calls=tuple(
             ToolCall(
-                id=_text(item.get("call_id")),
-                function=FunctionCall(name=_text(item.get("name")), arguments=_text(item.get("arguments"))),
+                id=text_of(item.get("call_id")),
+                function=FunctionCall(name=text_of(item.get("name")), arguments=text_of(item.get("arguments"))),
             )
             for item in items
             if isinstance(item, dict) and item.get("type") == "function_call"
@@ -39,7 +40,7 @@ def read_response_answer(data: bytes, streamed: bool) -> Answer | None:  # noqa:
         finish_reason=hub_reason(response),
     )
     return Answer(
-        choices=(choice,), usage=read_response_usage(response.get("usage")), model=_text(response.get("model"))
+        choices=(choice,), usage=read_response_usage(response.get("usage")), model=text_of(response.get("model"))
     )
 
 
@@ -58,8 +59,4 @@ def _parts(item: Mapping[str, Any]) -> list[Any]:
 
 
 def _texts(parts: Iterable[Any], kind: str, name: str) -> list[str]:
-    return [_text(part.get(name)) for part in parts if isinstance(part, dict) and part.get("type") == kind]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return [text_of(part.get(name)) for part in parts if isinstance(part, dict) and part.get("type") == kind]

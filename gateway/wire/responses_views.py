@@ -13,6 +13,7 @@ from gateway.wire.openai_whole import opened
 from gateway.wire.responses_object import hub_reason, read_response_usage
 from gateway.wire.sse import SseEvent, SseParser
 from gateway.wire.upstream_codes import error_inside
+from gateway.wire.upstream_json import objects
 
 _SHOWS = b".delta"
 _ENDS = frozenset({b"response.completed", b"response.incomplete"})
@@ -189,11 +190,7 @@ def _shown_bytes(output: Any) -> int:
     shown = 0
     for item in output if isinstance(output, list) else ():
         if isinstance(item, dict):
-            parts = [*_list(item.get("content")), *_list(item.get("summary")), item]
+            parts = [*objects(item.get("content")), *objects(item.get("summary")), item]
             texts = [part.get(name) for part in parts for name in ("text", "refusal", "arguments", "input")]
             shown += sum(text_bytes(text) for text in texts if isinstance(text, str))
     return shown
-
-
-def _list(parts: Any) -> list[dict[str, Any]]:
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -12,6 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from gateway.errors import UpstreamInvalid
+from gateway.wire.upstream_json import text_of
 
 _MAX_CALLS = 512
 _JSON_MARKS = re.compile(r'[\[{\]}"]|\\.?', re.DOTALL)
@@ -109,14 +110,10 @@ def _read(entry: dict[str, Any], place: int | None) -> _Fragment:
         arguments = msgspec.json.encode(arguments).decode()
     return _Fragment(
         index=index if type(index) is int else place,
-        id=_text(entry.get("id")),
-        name=_text(function.get("name")),
-        arguments=_text(arguments),
+        id=text_of(entry.get("id")),
+        name=text_of(function.get("name")),
+        arguments=text_of(arguments),
     )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _call_of(calls: list[_Call], said: _Fragment) -> _Call | None:
