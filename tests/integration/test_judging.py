@@ -110,7 +110,8 @@ async def test_a_tool_call_that_does_not_fit_goes_further(
     assert (1, 1) == (len(cheap.requests), len(strong.requests))
     (row,) = await _settled(front)
     assert ("ok", 2) == (row["status"], row["attempts"])
-    assert ["cheap", "strong"] == [attempt["backend"] for attempt in row["attempts_made"]]
+    assert [("cheap", 0), ("strong", 1)] == [(one["backend"], one["serves"]) for one in row["attempts_made"]]
+    assert "strong" == row["backend"]
     assert 2 * 15 * 100 * PICO_USD_PER_USD // 1_000_000 == row["cost_pico_usd"]
     (judged,) = await _judged(front)
     assert ("cascade", 1, "cheap", 0, "tool_arguments", row["id"]) == (

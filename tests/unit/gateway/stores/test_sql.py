@@ -62,6 +62,20 @@ async def test_a_row_tells_the_task_who_served_and_how_fast_its_tokens_came(
     )
 
 
+async def test_of_answers_that_came_whole_the_last_one_served(
+    ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt
+) -> None:
+    """A cascade rejects whole answers; where its last step fails, nobody was served, and that step bears it."""
+    cheap, strong = make_attempt(backend="cheap"), make_attempt(backend="strong")
+    failed = make_attempt(backend="strong", status=Status.UPSTREAM_FAILED, usage=None)
+    none = Outcome(status=Status.UPSTREAM_FAILED, http_status=502)
+    ledger.take([make_entry(1, attempts=(cheap, strong)), make_entry(2, attempts=(cheap, failed), outcome=none)])
+    assert await ledger.flush()
+    for request_id in ("req-1", "req-2"):
+        (row,) = await ledger.find(request_id)
+        assert ("strong", [0, 1]) == (row["backend"], [attempt["serves"] for attempt in row["attempts_made"]])
+
+
 async def test_keeps_a_row_a_request_and_a_row_an_attempt(
     ledger: SqlLedger, make_entry: MakeEntry, make_attempt: MakeAttempt
 ) -> None:
