@@ -22,8 +22,6 @@ NEEDS_NO_PLACE = {
     "user",
 }
 """Fields that may stay behind without a word: no answer depends on them, or nobody but their maker could read them."""
-DO_WITHOUT = {"`gemini`": {"messages.name", "tools.function.strict", "tools.strict"}}
-"""What a provider's calls and turns have no place for, and that it is known to keep to, or to lose, by itself."""
 
 
 def test_the_table_of_translations_is_current() -> None:
@@ -36,4 +34,4 @@ def test_no_field_is_dropped_in_silence() -> None:
     rows = [line.strip("|").split("|") for line in page().splitlines() if line.startswith("| `")]
     for column, provider in enumerate(providers(), start=1):
         silent = {row[0].strip(" `") for row in rows if row[column].strip() == "not needed"}
-        assert silent <= NEEDS_NO_PLACE | DO_WITHOUT.get(provider, set())
+        assert silent <= NEEDS_NO_PLACE, provider

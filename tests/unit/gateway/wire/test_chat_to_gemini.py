@@ -148,6 +148,22 @@ def test_tools_are_declared_and_chosen(write: Write, choice: Any, calling: dict[
 
 
 @pytest.mark.parametrize(
+    ("choice", "mode"), [(None, "VALIDATED"), ("auto", "VALIDATED"), ("required", "ANY"), ("none", "NONE")]
+)
+def test_strict_tools_are_called_by_their_schemas(write: Write, choice: str | None, mode: str) -> None:
+    """In the mode that promises it, where there is a choice at all."""
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}, "strict": True}}
+    body = write(tools=[tool], **({} if choice is None else {"tool_choice": choice}))
+    assert mode == body["toolConfig"]["functionCallingConfig"]["mode"]
+
+
+def test_who_speaks_stands_before_what_they_say(write: Write) -> None:
+    """There is no field for it."""
+    body = write(messages=[{"role": "user", "name": "Ann", "content": "hi"}])
+    assert [{"text": "Ann: hi"}] == body["contents"][0]["parts"]
+
+
+@pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"logprobs": True}, "logprobs"),
