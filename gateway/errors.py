@@ -43,8 +43,8 @@ the client gets, ``status`` what the ledger records, ``type`` and ``code`` are t
 ``rest_s`` for how long it rests at once, without a second failure and where it named no time itself.
 """
 
-from gateway.fault import ConfigurationError as ConfigurationError  # noqa: PLC0414  # a part of the tree: told on
-from gateway.fault import HeadraceError as HeadraceError  # noqa: PLC0414  # likewise
+from gateway.fault import ConfigurationError as ConfigurationError
+from gateway.fault import HeadraceError as HeadraceError
 from gateway.types import Status
 
 

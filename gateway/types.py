@@ -6,21 +6,22 @@ Every value is frozen and keyword-only, built from the ones before it and never 
 tenth of a dataclass' time; none is part of a circle, so the collector skips them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct
 
+from gateway.arrival import Arrival as Arrival
+from gateway.arrival import ChatRequest as ChatRequest
+from gateway.arrival import TraceContext as TraceContext
 from gateway.card import Card
-from gateway.conversation import Message, Prompt, Remembered, Sampling, Translation
 from gateway.forecast import Forecast
-from gateway.operation import Operation as Operation  # noqa: PLC0414  # a part of the vocabulary: told on
+from gateway.operation import Operation as Operation
 from gateway.price import CostDoubt, Price, Usage
 from gateway.success import Success
-from gateway.task import Task
-from gateway.worth import Deadline, Precedence, Worth
+from gateway.worth import Deadline, Worth
 
 
 class Status(StrEnum):
@@ -35,71 +36,7 @@ class Status(StrEnum):
     BUG = "bug"
 
 
-# ---- what arrives ---------------------------------------------------------------------------------------------------
-
-
-class TraceContext(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """W3C trace context: where this request hangs in a trace.
-
-    ``trace_id`` and ``span_id`` are ours (32 and 16 hex digits), ``parent_id`` is the caller's span or empty.
-    ``state`` is the caller's ``tracestate``, passed on as it came.
-    """
-
-    trace_id: str
-    span_id: str
-    parent_id: str = ""
-    sampled: bool = True
-    state: str = ""
-
-
-class Arrival(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A request that has knocked: who it is and when it came, before anybody read its body.
-
-    ``received_s`` is on the monotonic clock, ``received_unix_s`` is the same moment for people. ``session`` is what the
-    client calls its conversation: a hint, no identity. It wants its whole answer ``deadline_s`` after ``received_s``.
-    ``task`` is what it says the request is part of; ``None`` where it does not say. ``format_headers`` belong to its
-    format as the body does, and go on to upstreams that speak it.
-    """
-
-    id: str
-    operation: Operation
-    tenant: str
-    received_s: float
-    received_unix_s: float
-    trace: TraceContext
-    session: str = ""
-    deadline_s: float | None = None
-    precedence: Precedence = Precedence()
-    task: Task | None = None
-    format_headers: tuple[tuple[str, str], ...] = ()
-
-
-class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A request in the hub format, and the client's own bytes beside it.
-
-    ``raw`` has each top-level field of the body as the JSON bytes that the client wrote: where the upstream speaks the
-    client's format they go on, only ``model`` and stream options are replaced, and fields that we do not know survive.
-    ``prompt`` is set for completions, ``messages`` for chat. ``needs`` are capabilities that an answer requires
-    (``tools``, ``vision``, ``logprobs``...). ``prompt_bytes`` is the UTF-8 length of all text in the prompt.
-    ``unverified_user`` is what the client says about its end user: a label, never an identity. ``translation`` makes
-    the body's ``Translation``, once and when it is first wanted; ``None`` where the client speaks the hub's own format.
-    """
-
-    arrival: Arrival
-    model: str
-    messages: tuple[Message, ...] = ()
-    prompt: Prompt | None = None
-    stream: bool = False
-    include_usage: bool = False
-    n: int = 1
-    max_tokens: int | None = None
-    sampling: Sampling = Sampling()
-    needs: frozenset[str] = frozenset()
-    prompt_bytes: int = 0
-    unverified_user: str = ""
-    raw: Mapping[str, Any] = {}
-    translation: Callable[[], Translation] | None = None
-    remembered: Remembered | None = None
+# ---- what a policy sees ---------------------------------------------------------------------------------------------
 
 
 class Context(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,6 +1,6 @@
 """Where a request meets the budget of its task: held, sent another way, or refused."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from gateway.task import TaskBudget
 from gateway.types import Candidate
 
 _MILLI = 1000
-_WORDS = {
+_WORDS: Mapping[str, Callable[[int], str]] = {
     "usd": lambda amount: f"${Decimal(amount) / NANO:,.4f}",
     "tokens": lambda amount: f"{amount:,} tokens",
     "seconds": lambda amount: f"{amount / _MILLI:,.1f} s of inference",
