@@ -28,6 +28,7 @@ class ResponsePages:
         """All of them."""
         one = "/v1/responses/{response_id}"
         return [
+            Route("/v1/responses/compact", self._compact, methods=["POST"]),
             Route(one, self._get),
             Route(one, self._delete, methods=["DELETE"]),
             Route(f"{one}/input_items", self._items),
@@ -54,6 +55,9 @@ class ResponsePages:
         page = {"object": "list", "data": named, "has_more": False}
         ends = {"first_id": named[0]["id"], "last_id": named[-1]["id"]} if named else {}
         return _json(msgspec.json.encode({**page, **ends}))
+
+    async def _compact(self, _: Request) -> Response:
+        raise NotFound("conversations are not compacted here: send the turns that count")
 
     async def _cancel(self, request: Request) -> Response:
         self._kept(request)

@@ -26,6 +26,12 @@ from gateway.wire.deltas import (
 )
 from gateway.wire.format import BYTES_PER_TOKEN, estimate_output
 
+# What Anthropic's schema wants in every whole message, and no other provider tells.
+_UNTOLD = dict.fromkeys(("container", "stop_details"))
+_BY_THE_MODEL = {"caller": {"type": "direct"}}
+_UNTOLD_USAGE = dict.fromkeys(
+    ("cache_creation", "inference_geo", "output_tokens_details", "server_tool_use", "service_tier")
+)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -81,7 +87,7 @@ class AnthropicWholeWriter:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self._declined = self._declined or isinstance(delta, RefusalDelta)
                 if text:
-                    self._grow("text", "text", text, {})
+                    self._grow("text", "text", text, {"citations": None})
             case ReasoningDelta(text=text):
                 if self._blocks and self._blocks[-1].get("signature"):
                     self._blocks.append({"type": "thinking", "thinking": "", "signature": ""})
@@ -92,12 +98,12 @@ class AnthropicWholeWriter:
             case RedactedReasoning(data=data):
                 self._blocks.append({"type": "redacted_thinking", "data": data})
             case ToolCallStart(index=index, id=call_id, name=name):
-                self._calls[index] = {"type": "tool_use", "id": call_id, "name": name, "input": ""}
+                self._calls[index] = {"type": "tool_use", "id": call_id, "name": name, "input": "", **_BY_THE_MODEL}
                 self._blocks.append(self._calls[index])
             case ToolCallArguments(index=index, text=text):
                 self._calls[index]["input"] += text
 
-    def _grow(self, kind: str, name: str, text: str, beside: dict[str, str]) -> None:
+    def _grow(self, kind: str, name: str, text: str, beside: dict[str, str | None]) -> None:
         """More of the last block, or a new one where that is of another kind."""
         if not self._blocks or self._blocks[-1]["type"] != kind:
             self._blocks.append({"type": kind, name: "", **beside})
@@ -120,7 +126,8 @@ class AnthropicWholeWriter:
                 "content": self._blocks,
                 "stop_reason": reason,
                 "stop_sequence": finish.stop_sequence if reason == "stop_sequence" else None,
-                "usage": anthropic_usage(usage),
+                **_UNTOLD,
+                "usage": {**_UNTOLD_USAGE, **anthropic_usage(usage)},
             }
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from gateway.price import Usage
@@ -33,6 +34,7 @@ _UNSAID: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
+_FUNCTION: Mapping[str, Any] = dict.fromkeys(("description", "parameters", "strict"))
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
 
@@ -41,12 +43,14 @@ def response_object(request: ChatRequest, start: AnswerStart, **outcome: Any) ->
     """A response under way; ``outcome`` are the fields that differ."""
     created_unix_s = start.created_unix_s or int(request.arrival.received_unix_s)
     settings = {name: _said(request, name, unsaid) for name, unsaid in _UNSAID.items()}
+    settings["tools"] = [_told(tool) for tool in msgspec.json.decode(request.raw.get("tools") or b"null") or ()]
     if request.remembered is not None and request.remembered.previous_id:
         settings["previous_response_id"] = request.remembered.previous_id
     return {
         "id": response_id(request),
         "object": "response",
         "created_at": created_unix_s,
+        "completed_at": None,
         "status": "in_progress",
         "error": None,
         "incomplete_details": None,
@@ -115,6 +119,11 @@ def read_response_usage(value: Any) -> Usage | None:
 def _said(request: ChatRequest, name: str, unsaid: Any) -> Any:
     value = request.raw.get(name)
     return unsaid if value is None or bytes(value) == b"null" else Raw(value)
+
+
+def _told(tool: dict[str, Any]) -> dict[str, Any]:
+    """A tool as an answer repeats it: a function with all of its fields."""
+    return {**_FUNCTION, **tool} if tool.get("type") == "function" else tool
 
 
 def _is_call(item: Any) -> bool:

@@ -5,6 +5,7 @@ each output item its ``added``, its parts and deltas, and its ``done``, and last
 ``response.incomplete`` with all of it. Items that grow at the same time (parallel calls) stay apart by their index.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,7 @@ class _Answer:
             self.request,
             self.start,
             **end,
+            completed_at=int(time.time()) if end["status"] == "completed" else None,
             output=self.output.items(end["status"]),
             usage=response_usage(usage),
         )

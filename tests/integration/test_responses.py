@@ -64,6 +64,12 @@ async def test_a_conversation_goes_on_and_is_forgotten(front: Any) -> None:
         await client.responses.cancel(second.id)
 
 
+async def test_there_is_no_compaction(front: Any) -> None:
+    """Who asks for it is told that there is no such route."""
+    response = await front.post({"model": "fake", "input": "hi"}, path="/v1/responses/compact")
+    assert (404, "not_found") == (response.status_code, response.json()["error"]["code"])
+
+
 async def test_what_is_not_stored_cannot_be_read(front: Any) -> None:
     """``store: false`` leaves nothing behind."""
     client = front.openai()
