@@ -102,6 +102,8 @@ class TaskBook:
                 *self._forgetting(now_unix_s),
             )
             history = await self._tables.rows(queries.HISTORY, **whose)
+            if not history:
+                raise LedgerLost("it was replaced meanwhile")
             latest = history[0]
             stands = (latest[0], latest[1]) == (row["at_unix_s"], row["received_unix_s"])
             if changed:

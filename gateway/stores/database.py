@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,8 +20,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # SQLite would create it by the umask, readable to others; its -wal and -shm files copy the mode of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _create(path)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error}", file=str(path)) from error
@@ -56,6 +56,16 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         fault = f"the ledger has version {version}, this is version {SCHEMA_VERSION}"
         raise ConfigurationError(fault, file=str(path), hint=hint)
     return connection
+
+
+def _create(path: Path) -> None:
+    """Makes a file for its owner alone: SQLite would go by the umask; its -wal and -shm files copy this one's mode.
+
+    One that is there is not even opened: closing it would give up all locks that this process has on it, and with them
+    what keeps another process from taking the write-ahead log away while it is in use.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -4,11 +4,11 @@ import logging
 import os
 import sqlite3
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 
 from gateway.errors import ConfigurationError
 from gateway.stores.database import open_database
+from gateway.stores.file_beginning import FileBeginning, beginning_of
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -24,7 +24,7 @@ class LedgerFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        self._reader: FileIO | None = None
+        self._beginning: FileBeginning | None = None
         self._opened: dict[Path, tuple[int, int]] = {}
         self._size_bytes = 0
         self._doubtful = False
@@ -47,9 +47,9 @@ class LedgerFile:
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()  # not before: a process that closes a file once gives up all of its locks on it
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            beginning.leave()
 
     def _open(self) -> sqlite3.Connection:
         connection = open_database(self._path)
@@ -58,7 +58,7 @@ class LedgerFile:
                 _check(connection, self._path)
             self._opened = {path: _identity(path.stat()) for path in self._paths() if path.exists()}
             self._size_bytes = self._path.stat().st_size
-            self._reader = FileIO(self._path)
+            self._beginning = beginning_of(self._path)
         except BaseException:
             connection.close()
             raise
@@ -78,16 +78,10 @@ class LedgerFile:
             self._doubtful = True
             return "was cut short"
         self._size_bytes = found.st_size
-        if not self._is_database():
+        if self._beginning is None or self._beginning.read(len(_MAGIC)) != _MAGIC:
             self._doubtful = True
             return "was overwritten"
         return None
-
-    def _is_database(self) -> bool:
-        if self._reader is None:
-            return False
-        self._reader.seek(0)
-        return self._reader.read(len(_MAGIC)) == _MAGIC
 
     def _leave(self) -> None:
         """Closes the old file with all that was committed in it, and takes its journal out of the next one's way."""

@@ -1,11 +1,16 @@
+import asyncio
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from gateway.stores.database import open_database
+from gateway.stores.file_beginning import beginning_of
 from gateway.stores.sql import SqlLedger
+from gateway.stores.sqlite_tables import SqliteTables
 from gateway.types import LedgerEntry
 
 MakeEntry = Callable[..., LedgerEntry]
@@ -149,3 +154,34 @@ async def test_rows_wait_while_the_file_is_damaged(
     _move(path, "damaged.db")
     assert await ledger.flush()
     assert (["req-3", "req-4", "req-5", "req-6"], 0) == (_ids(path), ledger.dropped)
+
+
+async def test_what_one_connection_opens_and_closes_leaves_the_locks_of_others(
+    ledger: SqlLedger, path: Path, make_entry: MakeEntry
+) -> None:
+    """Another process that comes and goes is not the last one, so the write-ahead log in use stays where it is."""
+    tables = SqliteTables(path)
+    assert [0] == await tables.write(("DELETE FROM requests WHERE id = :id", {"id": "nobody"}))
+    await tables.close()
+    open_database(path).close()
+    visit = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('DELETE FROM attempts WHERE n = 9')"
+    visit += "; c.commit(); c.close()"
+    visitor = await asyncio.create_subprocess_exec(sys.executable, "-c", visit, str(path))
+    assert 0 == await visitor.wait()
+    assert path.with_name(f"{path.name}-wal").exists()
+    ledger.take([make_entry(3)])
+    assert await ledger.flush()
+    assert ["req-0", "req-1", "req-2", "req-3"] == _ids(path)
+
+
+def test_a_file_that_nobody_reads_any_more_is_closed(tmp_path: Path) -> None:
+    """There is one reader for all, and none is left behind."""
+    file = tmp_path / "file"
+    file.write_bytes(b"beginning")
+    first, second = beginning_of(file), beginning_of(file)
+    assert first is second
+    first.leave()
+    assert b"begin" == second.read(5)
+    second.leave()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        second.read(5)
