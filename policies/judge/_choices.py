@@ -1,6 +1,7 @@
-"""An answer has one choice or several: it is as good as its worst."""
+"""An answer has one choice or several: it is as good as its worst. And what a choice looks like to those outside."""
 
 from collections.abc import Callable
+from typing import Any
 
 from gateway.judgement import Answer, Choice, Judgement, cannot_say
 
@@ -16,6 +17,20 @@ def each_choice(answer: Answer, look: Callable[[Choice], Judgement]) -> Judgemen
         return said
     reason = f"choice {worst + 1} of {len(found)}: {said.reason}"
     return Judgement(success=said.success, score=said.score, reason=reason)
+
+
+def plain(choice: Choice) -> dict[str, Any]:
+    """A choice as plain values, for judges that are no Python: its words, how it ended, its calls by name."""
+    return {
+        "text": choice.text,
+        "refusal": choice.refusal,
+        "finish_reason": choice.finish_reason,
+        "tool_calls": [
+            {"name": call.function.name, "arguments": call.function.arguments}
+            for call in choice.tool_calls
+            if call.function is not None
+        ],
+    }
 
 
 def _rank(judgement: Judgement) -> tuple[int, float]:

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from gateway.judgement import Answer, Choice, Judgement, cannot_say
+from gateway.judgement import Answer, Judgement, cannot_say
 from gateway.types import ChatRequest
+from policies.judge._choices import plain
 
 Content = Literal["answer", "request"]
 """What goes to a judge outside: the answer's text and calls, the client's own body."""
@@ -25,7 +26,7 @@ def told(request: ChatRequest, answer: Answer, send: Sequence[Content]) -> bytes
         "finish_reasons": [choice.finish_reason for choice in answer.choices],
     }
     if "answer" in send:
-        question["choices"] = [_choice(choice) for choice in answer.choices]
+        question["choices"] = [plain(choice) for choice in answer.choices]
     if "request" in send:
         question["request"] = request.raw
     return msgspec.json.encode(question)
@@ -49,16 +50,3 @@ def read_opinion(body: bytes, *, passes_from: float) -> Judgement:
     if success is None:
         return cannot_say(code or "it does not say")
     return Judgement(success=success, score=None if score is None else float(score), reason=code)
-
-
-def _choice(choice: Choice) -> dict[str, Any]:
-    return {
-        "text": choice.text,
-        "refusal": choice.refusal,
-        "finish_reason": choice.finish_reason,
-        "tool_calls": [
-            {"name": call.function.name, "arguments": call.function.arguments}
-            for call in choice.tool_calls
-            if call.function is not None
-        ],
-    }

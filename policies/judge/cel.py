@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.judgement import Answer, Judgement, cannot_say, failed, passed
 from gateway.types import ChatRequest
+from policies.judge._choices import plain
 
 _MOST_CHARACTERS = 2000
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*(\w+)\s*,")
@@ -79,19 +80,7 @@ def _variables(request: ChatRequest, answer: Answer) -> dict[str, Any]:
     return {
         "text": first.text,
         "finish_reason": first.finish_reason,
-        "choices": [
-            {
-                "text": choice.text,
-                "refusal": choice.refusal,
-                "finish_reason": choice.finish_reason,
-                "tool_calls": [
-                    {"name": call.function.name, "arguments": call.function.arguments}
-                    for call in choice.tool_calls
-                    if call.function is not None
-                ],
-            }
-            for choice in answer.choices
-        ],
+        "choices": [plain(choice) for choice in answer.choices],
         "prompt": _last_text(request),
         "model": request.model,
         "max_tokens": request.max_tokens or 0,

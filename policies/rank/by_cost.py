@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from hashlib import blake2b
 from operator import attrgetter
 
 from gateway.types import Bill, Context
+from policies.rank._lot import lot
 
 _SLACK = 2
 """Of a few requests, where they are says nothing."""
@@ -69,10 +69,6 @@ class ByCost:
 
         def key(bill: Bill) -> tuple[float, bytes]:
             total = math.inf if math.isnan(bill.total_usd) else bill.total_usd
-            return total, _lot(request_id, bill.candidate.backend, bill.candidate.model)
+            return total, lot(request_id, bill)
 
         return tuple(sorted(bills, key=key))
-
-
-def _lot(*names: str) -> bytes:
-    return blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from gateway.types import Bill, Candidate, Context
+from policies.rank._lot import lot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,4 @@ class DynamoCost:
             read = candidate.queued_prefill_tokens + prompt_tokens - credit
             return self.prefill_load_scale * read + candidate.held_tokens + prompt_tokens
 
-        return tuple(sorted(bills, key=lambda bill: (cost(bill.candidate), _lot(request_id, bill))))
-
-
-def _lot(request_id: str, bill: Bill) -> bytes:
-    names = f"{request_id}\0{bill.candidate.backend}\0{bill.candidate.model}"
-    return blake2b(names.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return tuple(sorted(bills, key=lambda bill: (cost(bill.candidate), lot(request_id, bill))))

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from gateway.types import Bill, Candidate, Context
+from policies.rank._lot import lot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,4 @@ class EppWeighted:
             prefix = min(candidate.warm_tokens / prompt_tokens, 1.0)
             return self.queue_weight * queue + self.kv_weight * kv + self.prefix_weight * prefix
 
-        return tuple(sorted(bills, key=lambda bill: (-score(bill.candidate), _lot(request_id, bill))))
-
-
-def _lot(request_id: str, bill: Bill) -> bytes:
-    names = f"{request_id}\0{bill.candidate.backend}\0{bill.candidate.model}"
-    return blake2b(names.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return tuple(sorted(bills, key=lambda bill: (-score(bill.candidate), lot(request_id, bill))))

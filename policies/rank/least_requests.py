@@ -1,9 +1,9 @@
 """The candidate with the fewest requests under way."""
 
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from gateway.types import Bill, Context
+from policies.rank._lot import lot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,6 @@ class LeastRequests:
         request_id = ctx.request.arrival.id
 
         def key(bill: Bill) -> tuple[int, bytes]:
-            return bill.candidate.in_flight, _lot(request_id, bill)
+            return bill.candidate.in_flight, lot(request_id, bill)
 
         return tuple(sorted(bills, key=key))
-
-
-def _lot(request_id: str, bill: Bill) -> bytes:
-    names = f"{request_id}\0{bill.candidate.backend}\0{bill.candidate.model}"
-    return blake2b(names.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from gateway.types import Bill, Context
+from policies.rank._lot import lot
 
 _Name = tuple[str, str]
 _NAMES_KEPT = 4096
@@ -101,16 +101,11 @@ class SglangCacheAware:
 
         def key(bill: Bill) -> tuple[int, bytes]:
             candidate = bill.candidate
-            lot = _lot(request_id, bill)
+            place = lot(request_id, bill)
             if unbalanced:
-                return candidate.in_flight, lot
-            return (-candidate.warm_tokens if matched else trees.size_tokens(bill)), lot
+                return candidate.in_flight, place
+            return (-candidate.warm_tokens if matched else trees.size_tokens(bill)), place
 
         order = tuple(sorted(bills, key=key))
         trees.sent(request_id, order[0], max(ctx.forecast.prompt_tokens - order[0].candidate.warm_tokens, 0))
         return order
-
-
-def _lot(request_id: str, bill: Bill) -> bytes:
-    names = f"{request_id}\0{bill.candidate.backend}\0{bill.candidate.model}"
-    return blake2b(names.encode("utf-8", "surrogatepass"), digest_size=8).digest()
