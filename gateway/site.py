@@ -161,7 +161,8 @@ def _asks_as_anthropic(request: Request) -> bool:
 async def _framework_error(request: Request, error: HTTPException) -> Response:
     """What Starlette found out by itself, in our envelope."""
     if error.status_code == 405:  # noqa: PLR2004  # the router's own
-        return _told(request, MethodNotAllowed((error.headers or {}).get("allow", "GET, HEAD")))
+        allowed = (error.headers or {})["Allow"].split(", ")
+        return _told(request, MethodNotAllowed(", ".join(sorted(allowed))))
     return _told(request, NotFound("there is no such route"))
 
 

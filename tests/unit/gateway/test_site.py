@@ -122,6 +122,19 @@ async def test_what_does_not_exist_is_said_in_the_usual_envelope(
     assert path not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("GET", "/v1/tasks/a/outcome", "POST"), ("PUT", "/v1/tasks/a", "GET, HEAD"), ("POST", "/v1/models", "GET, HEAD")],
+)
+async def test_who_asks_in_another_way_is_told_the_right_one(
+    client: httpx.AsyncClient, method: str, path: str, allowed: str
+) -> None:
+    """In words and in the header."""
+    answer = await client.request(method, path)
+    assert (405, allowed) == (answer.status_code, answer.headers["allow"])
+    assert f"this route takes {allowed}" == answer.json()["error"]["message"]
+
+
 async def test_a_bug_is_a_500_without_its_words(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What broke is for the log."""
     async with site.running(POLICY) as gateway, _client(gateway) as client:
