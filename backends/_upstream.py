@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from backends._headers import HeaderValue, bearer, resolve_headers, resolve_keys
 from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
@@ -17,6 +17,12 @@ _SUCCESS = range(200, 300)
 Transport = Literal["auto", "own", "httpx", "http2"]
 Credential = Callable[[str], Mapping[str, str]]
 """The headers that carry a key."""
+
+
+class OriginWith(Protocol):
+    """Where an upstream is, but for the headers that always go to it."""
+
+    def __call__(self, *, headers: Mapping[str, str]) -> Origin: ...
 
 
 def bearer_header(key: str) -> Mapping[str, str]:
@@ -55,7 +61,7 @@ class Upstream:
         self,
         name: str,
         world: Surroundings,
-        origin: Callable[[Mapping[str, str]], Origin],
+        origin: OriginWith,
         *,
         headers: Mapping[str, HeaderValue],
         api_key_env: KeyNames,
@@ -72,7 +78,7 @@ class Upstream:
         self.name, self._clock = name, world.clock
         keys = resolve_keys(api_key_env, secret=world.secret)
         self._keys = KeyRing(name, keys, clock=world.clock) if len(keys) > 1 else None
-        place = origin(always)
+        place = origin(headers=always)
         behind_proxy = transport == "auto" and world.behind_proxy(place.base_url)
         if behind_proxy or transport in {"httpx", "http2"}:
             self._connections = _httpx(place, http2=transport == "http2")

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from urllib.parse import quote
 
 from backends._base_url import check_base_url
 from backends._headers import HeaderValue, check_headers, variables
+from backends._http_fields import check_fields, origin_of
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._upstream import Ask, Transport, Upstream
 from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
-from gateway.ports import Origin, Sink, Surroundings
+from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
 from gateway.wire.anthropic_count import estimated_count, push_whole
@@ -95,11 +96,7 @@ class Gemini:
     card: ListedCard | None = None
 
     def __post_init__(self) -> None:
-        for name in ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"`{name}` must be more than zero")
-        if isinstance(self.concurrency, int) and self.concurrency < 1:
-            raise ValueError("`concurrency` must be at least 1")
+        check_fields(self)
         check_headers(self.headers, api_key_env=self._key_env)
         if "x-goog-api-key" in {name.lower() for name in self.headers}:
             raise ValueError("`headers`: the key has a parameter of its own")
@@ -112,17 +109,7 @@ class Gemini:
         Raises:
             ConfigurationError: an environment variable that is named here is not set.
         """
-
-        def origin(headers: Mapping[str, str]) -> Origin:
-            return Origin(
-                base_url=self._address,
-                headers=headers,
-                connect_timeout_s=self.connect_timeout_s,
-                keep_alive_s=self.keep_alive_s,
-                max_connections=self.max_connections,
-                verify=self.verify,
-            )
-
+        origin = partial(origin_of, self, base_url=self._address)
         self._upstream.open(
             name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
         )

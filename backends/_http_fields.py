@@ -1,0 +1,58 @@
+"""The parameters that all backends over HTTP have: checked, and as their connections want them."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from gateway.facts import Concurrency
+from gateway.ports import Origin
+
+_MORE_THAN_ZERO = ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s")
+
+
+class HttpFields(Protocol):
+    """A backend over HTTP, as far as its policy file says how to reach it; what each means is in its docstring."""
+
+    @property
+    def concurrency(self) -> Concurrency: ...
+    @property
+    def connect_timeout_s(self) -> float: ...
+    @property
+    def keep_alive_s(self) -> float: ...
+    @property
+    def max_connections(self) -> int: ...
+    @property
+    def verify(self) -> bool | str: ...
+
+
+def check_fields(fields: HttpFields, *more_than_zero: str) -> None:
+    """Refuses bounds of nothing, also those of the backend's own that are named.
+
+    Raises:
+        ValueError: with the parameter's name.
+    """
+    for name in (*_MORE_THAN_ZERO, *more_than_zero):
+        if getattr(fields, name) <= 0:
+            raise ValueError(f"`{name}` must be more than zero")
+    if isinstance(fields.concurrency, int) and fields.concurrency < 1:
+        raise ValueError("`concurrency` must be at least 1")
+
+
+def origin_of(
+    fields: HttpFields,
+    *,
+    base_url: str,
+    headers: Mapping[str, str],
+    client_certificate: str = "",
+    client_key: str = "",
+) -> Origin:
+    """The upstream at ``base_url``, to which ``headers`` always go; see ``Origin`` for the rest."""
+    return Origin(
+        base_url=base_url,
+        headers=headers,
+        connect_timeout_s=fields.connect_timeout_s,
+        keep_alive_s=fields.keep_alive_s,
+        max_connections=fields.max_connections,
+        verify=fields.verify,
+        client_certificate=client_certificate,
+        client_key=client_key,
+    )
