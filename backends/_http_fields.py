@@ -10,18 +10,32 @@ _MORE_THAN_ZERO = ("connect_timeout_s", "keep_alive_s", "max_connections", "max_
 
 
 class HttpFields(Protocol):
-    """A backend over HTTP, as far as its policy file says how to reach it; what each means is in its docstring."""
+    """A backend over HTTP, as far as its policy file says how to reach it; its docstring has the whole of it."""
 
     @property
-    def concurrency(self) -> Concurrency: ...
+    def concurrency(self) -> Concurrency:
+        """How many requests it serves at once."""
+        ...
+
     @property
-    def connect_timeout_s(self) -> float: ...
+    def connect_timeout_s(self) -> float:
+        """For a connection, and for one of ours to be free."""
+        ...
+
     @property
-    def keep_alive_s(self) -> float: ...
+    def keep_alive_s(self) -> float:
+        """How long an idle connection is used again."""
+        ...
+
     @property
-    def max_connections(self) -> int: ...
+    def max_connections(self) -> int:
+        """At most so many at once."""
+        ...
+
     @property
-    def verify(self) -> bool | str: ...
+    def verify(self) -> bool | str:
+        """Which certificates are trusted."""
+        ...
 
 
 def check_fields(fields: HttpFields, *more_than_zero: str) -> None:

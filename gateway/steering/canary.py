@@ -5,8 +5,7 @@ arm, whether they are answered by it or end elsewhere after a failure. Three bet
 
 * *success is rarer*: ``y`` is 1 for a task that failed;
 * *a success is dearer*: ``y = min(cost / r, 4) - success``, with ``r`` the incumbent's cost per success so far. Its
-mean is
-  above 0 exactly where a success costs more than ``r``;
+  mean is above 0 exactly where a success costs more than ``r``;
 * *a success is cheaper*: the same with the opposite sign.
 
 Either of the first two takes it back at ``2 / (1 - confidence)``, so that a canary that is as good as the incumbent is
@@ -27,6 +26,7 @@ _MOST_RATIO = 4.0
 _ENOUGH_SUCCESSES = 5.0
 _COUNTS = "trial\x1f"
 _STATES = "trial_state\x1f"
+_MOST_LOG_WEALTH = math.log(1e12)
 _PLAIN = (0.0,) * len(STAKES)
 
 
@@ -182,6 +182,5 @@ class Trial:
 
 
 def _wealth(logs: list[float]) -> float:
-    return math.exp(
-        min(log_wealth(logs), math.log(1e12))
-    )  # more is of no use to anybody, and may be too much for a float
+    """What was won in all; no more than is of use to anybody and fits a float."""
+    return math.exp(min(log_wealth(logs), _MOST_LOG_WEALTH))
