@@ -129,6 +129,7 @@ class Failover:
         finally:
             self.journal.attempts.extend(race.attempts)
             for bill_, trial in trials:
+                trial.give_up()
                 self._leave(bill_, trial)
 
     def _trial(self, bill: Bill, exchange: Exchange) -> Trial:

@@ -70,11 +70,11 @@ class Trial:
 
     __slots__ = (
         "_backend",
+        "_begun",
         "_bench",
         "_candidate",
         "_cost",
         "_ctx",
-        "_deadline_s",
         "_dropped",
         "_exchange",
         "_flight",
@@ -107,7 +107,7 @@ class Trial:
         self._candidate = candidate
         self._backend = backend
         self._exchange = exchange
-        self._deadline_s, self._dropped = turn.deadline_s, turn.dropped
+        self._begun, self._dropped = False, turn.dropped
         self._trace = child(ctx.request.arrival.trace)
         self._started_s = bench.clock.now_s()
         facts = backend.facts()
@@ -140,6 +140,7 @@ class Trial:
             ClientGone: the client took too long to take it.
             CancelledError: the client left, or this process stops.
         """
+        self._begun = True
         finish: Finish | None = None
         error: BaseException | None = None
         try:
@@ -150,6 +151,12 @@ class Trial:
         finally:
             self._close(finish, error)
         return finish
+
+    def give_up(self) -> None:
+        """Gives its place back where it was never begun: a task that is cancelled before its first step runs none."""
+        if not self._begun:
+            self._begun = True
+            self._land(None, ClientGone("nobody wants it any more"), self._bench.clock.now_s())
 
     async def _send(self) -> Finish:
         request = self._ctx.request

@@ -1,20 +1,22 @@
 """A second backend is asked as well where the first is late."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from gateway.attempt.hedge import Hedger, Race, may_hedge
+from gateway.limits.borrower import Borrower
+from gateway.limits.gate import Gate
+from gateway.limits.lender import Grant, Need
 from gateway.rules.route import Hedge
-from gateway.types import Finish, Status
+from gateway.types import Status
 
 OpenHouse = Callable[..., AbstractAsyncContextManager[Any]]
 
 HANG = "fail: [{kind: hang}], repeat: true"
-DONE = Finish(reason="stop", usage=None)
 
 
 def _policy(first: str = "", second: str = "", *, hedge: str = "{most_requests: 1, most_spend: 1}") -> str:
@@ -68,33 +70,68 @@ async def test_where_the_first_is_late_the_second_answers_and_both_are_billed(
         assert 0 == house.fleet.standing("first", "small", house.backend("first").facts()).failure_rate(0)
 
 
-class _Asked:
-    """An attempt that answers when it is told to."""
+class _Slow:
+    """The ``Lender`` port that lets the first backend answer before it says what the second may take."""
 
-    attempts = ()
+    trouble = ""
 
     def __init__(self) -> None:
-        self.told = asyncio.Event()
-        self.begun = False
+        self.answered = asyncio.Event()
+        self.asked = asyncio.Event()
 
-    async def run(self) -> Finish:
-        self.begun = True
-        await self.told.wait()
-        return DONE
+    async def exchange(self, replica: str, needs: Sequence[Need]) -> list[Grant]:
+        """See ``Lender``."""
+        del replica
+        self.asked.set()
+        await self.answered.wait()
+        return [Grant(need.need, 0, 1) for need in needs]
+
+    async def close(self) -> None:
+        """See ``Lender``."""
 
 
-async def test_a_first_that_begins_while_a_second_is_looked_for_is_alone(make_exchange: Any) -> None:
-    """Reserving on a backend's limits takes its time: who would be outrun before it begins is not asked at all."""
-    race = Race(make_exchange())
-    first, other, side = _Asked(), _Asked(), race.side()
+async def test_a_first_that_answers_while_a_second_is_looked_for_is_alone(
+    open_house: OpenHouse, make_exchange: Any, hand_clock: Any
+) -> None:
+    """Who would be outrun before it begins is not asked, is on no ledger, and holds nothing."""
+    lender = _Slow()
+    gate = Gate(Borrower(lender, replica="only", clock=hand_clock), clock=hand_clock)
+    limits = "limits: {backends: {second: [{requests: 9, per: day}]}}"
+    policy = f"{_policy('first_token_s: 60')}    {limits}\n"
+    async with open_house(policy, clock=hand_clock, gate=gate) as house:
+        exchange = make_exchange(stream=True)
+        task = house.begin(exchange)
+        await lender.asked.wait()
+        hand_clock.advance(60)
+        await _soon(lambda: house.backend("first").closed_calls)
+        lender.answered.set()
+        await task
+        assert "one two three" == exchange.text
+        assert ["first"] == [attempt.backend for attempt in house.entry.attempts]
+        assert 0 == house.backend("second").open_calls
+        assert house.is_quiet()
+    assert 0 == gate.borrower.book.reservations
 
-    async def second() -> tuple[_Asked, Any]:
-        race.claim(side)
-        first.told.set()
-        return other, race.side()
 
-    assert DONE == await race.run((first, side), wait_s=0, second=second)
-    assert [True, False] == [first.begun, other.begun]
+async def test_a_second_that_is_outrun_before_its_first_step_gives_its_place_back(
+    open_house: OpenHouse, make_exchange: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the first begins to answer in the very turn of the loop that begins the second."""
+    begin = Race._begin
+
+    def begin_and_outrun(race: Race, runner: Any, side: Any) -> None:
+        begin(race, runner, side)
+        if len(race._tasks) == 2:
+            race.claim(next(iter(race._tasks.values())))
+            exchange.hang_up()
+
+    async with open_house(_policy(HANG, HANG), clock=clock) as house:
+        exchange = make_exchange(stream=True)
+        monkeypatch.setattr(Race, "_begin", begin_and_outrun)
+        await house.serve(exchange)
+        assert (1, 0) == (house.backend("first").open_calls, house.backend("second").open_calls)
+        assert Status.CLIENT_GONE is house.entry.outcome.status
+        assert house.is_quiet()
 
 
 async def test_who_answers_in_time_is_not_raced(open_house: OpenHouse, make_exchange: Any, clock: Any) -> None:
