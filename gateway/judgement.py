@@ -126,9 +126,9 @@ class JudgedAnswer(Struct, frozen=True, kw_only=True, gc=False):
 
     ``attempt`` is its place among the request's attempts, from one; zero for a shadow, which is none of them and whose
     ``cost_usd`` is in no request's cost. ``judgement`` is that of all judges together, ``judgements`` are theirs one by
-    one, by the names that the policy file has for them. An answer of a cascade that its client
-    never saw was ``escalated_for`` a reason, in a word: the judge that let it fall, or the error. ``answer_s`` is how long it took to come. Moments are seconds since the epoch: when the request
-    was received, when judging began and ended.
+    one, by the names that the policy file has for them. An answer of a cascade that its client never saw was
+    ``escalated_for`` a reason, in a word: the judge that let it fall, or the error. ``answer_s`` is how long it took to
+    come. Moments are seconds since the epoch: when the request was received, when judging began and ended.
     """
 
     request_id: str

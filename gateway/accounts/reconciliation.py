@@ -7,11 +7,11 @@ from decimal import Decimal
 import msgspec
 from msgspec import Struct
 
+from gateway.accounts.moments import day_of
+from gateway.accounts.money import usd
 from gateway.accounts.provider_usage import FIGURES, Usage, model_name
-from gateway.accounts.report import day_of
 from gateway.accounts.selection import Selection
 from gateway.accounts.shadow_spending import BY_DAY_AND_MODEL
-from gateway.accounts.task_account import usd
 from gateway.stores.tables import LedgerTables
 
 _COUNTED = """

@@ -5,23 +5,21 @@ is counted whole in each line in which it had a request, and once in the total.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, date, datetime
 from typing import Any
 
 from msgspec import Struct
 
 from gateway.accounts import selection as queries
+from gateway.accounts.moments import day_of, moment
 from gateway.accounts.report_group import Group, TaskKey
 from gateway.accounts.report_line import Line, Outcomes, Tasks, line
 from gateway.accounts.report_reading import Key, Reading, read
 from gateway.accounts.selection import PAGE_ROWS, Selection
 from gateway.accounts.shadow_spending import ShadowSpending, shadow_spending
-from gateway.accounts.task_account import moment
 from gateway.stores.tables import LedgerTables
 from gateway.stores.task_key import task_key
 
 _NOBODY_SAID: tuple[bool | None, int] = (None, 0)
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -99,18 +97,3 @@ async def _all(tables: LedgerTables, query: str, selection: Selection, **first: 
 def _named(by: Sequence[str], key: Key) -> dict[str, str]:
     values = [day_of(value) if name == "day" else str(value) for name, value in zip(by, key, strict=True)]
     return dict(zip(by, values, strict=True))
-
-
-def day_of(days: int) -> str:
-    """The date that so many days after the epoch is."""
-    return date.fromordinal(_EPOCH_DAY + days).isoformat()
-
-
-def read_moment(text: str) -> float:
-    """A day or a moment as seconds since the epoch; without a zone it is UTC.
-
-    Raises:
-        ValueError: it is none.
-    """
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gateway.accounts.intervals import Interval, ratio, wilson
+from gateway.accounts.money import usd
 from gateway.accounts.report_group import WASTES, Group, Spending, TaskKey
-from gateway.accounts.task_account import usd
 from gateway.price import PICO_USD_PER_USD
 from gateway.types import Status
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gateway.accounts.report import read_moment
+from gateway.accounts.moments import read_moment
 from gateway.accounts.selection import DIMENSIONS, Selection
 from gateway.errors import InvalidRequest
 

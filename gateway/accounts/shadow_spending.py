@@ -4,8 +4,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from gateway.accounts.money import usd
 from gateway.accounts.selection import Selection
-from gateway.accounts.task_account import usd
 from gateway.stores.tables import LedgerTables
 
 _WHERE = """

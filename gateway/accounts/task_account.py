@@ -1,17 +1,15 @@
 """What a task has cost and come to: rows of the ledger added up. Money is exact, and unknown money is unknown."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from gateway.price import PICO_USD_PER_USD
+from gateway.accounts.moments import moment
+from gateway.accounts.money import usd
 
 MOST_STAGES = 100
-
-_PICO_DIGITS = len(str(PICO_USD_PER_USD)) - 1
 
 
 class KnownOutcome(Struct, frozen=True, kw_only=True):
@@ -186,16 +184,6 @@ def known_outcome(row: tuple[Any, ...]) -> KnownOutcome:
         at=moment(at_unix_s),
         received=moment(received_unix_s),
     )
-
-
-def usd(pico_usd: int) -> Decimal:
-    """Pico-dollars as US dollars, exactly and without zeros that say nothing."""
-    return Decimal(pico_usd).scaleb(-_PICO_DIGITS).normalize() + Decimal(0)
-
-
-def moment(unix_s: float) -> str:
-    """A moment as RFC 3339 writes it, in UTC."""
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _stage(row: tuple[Any, ...], costs: dict[tuple[str, int], tuple[int, int]]) -> StageAccount:

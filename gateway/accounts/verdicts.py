@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.accounts import task_queries as queries
-from gateway.accounts.task_account import usd
+from gateway.accounts.money import usd
 from gateway.forecast import Forecast
 from gateway.seldom import Seldom
 from gateway.stores.tables import LedgerTables

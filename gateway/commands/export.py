@@ -7,12 +7,12 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gateway.commands.moment_option import moment_option
 from gateway.errors import ConfigurationError
 from gateway.replay.parquet import new_trace_file
 from gateway.settings import read_settings
@@ -26,7 +26,9 @@ _BLOCK_TOKENS = 512
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     parser.add_argument("--ledger", type=read_place, help="a file or a server; by default that of the settings")
-    parser.add_argument("--since", type=_moment, help="from this day or moment on, as 2026-11-30 or 2026-11-30T08:00")
+    parser.add_argument(
+        "--since", type=moment_option, help="from this day or moment on, as 2026-11-30 or 2026-11-30T08:00"
+    )
     parser.add_argument(
         "--parquet", type=Path, metavar="FILE", help="into this file, as Parquet, instead of JSON lines"
     )
@@ -76,12 +78,3 @@ def _row(request: ServedRequest) -> dict[str, Any]:
         "ttft_s": request.ttft_s,
         "cost_usd": request.cost_usd,
     }
-
-
-def _moment(text: str) -> float:
-    """Seconds since the epoch; without a zone, it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a day or a moment, and is {text!r}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

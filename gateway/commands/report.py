@@ -12,12 +12,13 @@ from typing import TypeVar
 from gateway.accounts import reconciliation, report_text
 from gateway.accounts.provider_usage import PROVIDERS, read_columns, read_usage
 from gateway.accounts.reconciliation import reconcile
-from gateway.accounts.report import Report, make_report, read_moment
+from gateway.accounts.report import Report, make_report
 from gateway.accounts.report_chart import draw
 from gateway.accounts.report_parts import read_in_parts
 from gateway.accounts.report_reading import TooMuch
 from gateway.accounts.selection import DIMENSIONS, Selection
 from gateway.clock import SystemClock
+from gateway.commands.moment_option import moment_option
 from gateway.errors import ConfigurationError
 from gateway.settings import read_settings
 from gateway.stores.ledger_lost import LedgerLost
@@ -55,8 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """The options that choose a ledger and requests of it."""
     parser.add_argument("--ledger", type=read_place, help="a file or a server; by default that of the settings")
-    parser.add_argument("--since", type=_moment, help="from this day or moment on, as 2026-11-30 or 2026-11-30T08:00")
-    parser.add_argument("--until", type=_moment, help="before this day or moment")
+    parser.add_argument(
+        "--since", type=moment_option, help="from this day or moment on, as 2026-11-30 or 2026-11-30T08:00"
+    )
+    parser.add_argument("--until", type=moment_option, help="before this day or moment")
     for name in ("tenant", "route", "backend", "model"):
         parser.add_argument(f"--{name}", help=f"of this {name} alone")
 
@@ -141,11 +144,3 @@ def _dimensions(text: str) -> tuple[str, ...]:
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(DIMENSIONS)}")
     return names
-
-
-def _moment(text: str) -> float:
-    """Seconds since the epoch; without a zone, it is UTC."""
-    try:
-        return read_moment(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a day or a moment, and is {text!r}") from None
