@@ -11,17 +11,19 @@ from msgspec.structs import replace
 
 from gateway.attempt.admitted import Admitted
 from gateway.attempt.afterwards import Afterwards
-from gateway.attempt.answer_headers import error_headers
+from gateway.attempt.cached import Cached
 from gateway.attempt.failover import Failover
 from gateway.attempt.hedge import Hedger
+from gateway.attempt.last_words import tell
 from gateway.attempt.spillover import Spillover
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench
 from gateway.decide import decide
 from gateway.door import Door
-from gateway.errors import ClientGone, HeadraceError, ShuttingDown
+from gateway.errors import HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
 from gateway.fault import place_of
+from gateway.ledger.ends import CLIENT_GONE, outcome_of
 from gateway.ledger.journal import Journal
 from gateway.limits.limit import Limit
 from gateway.limits.stay import Stay
@@ -30,15 +32,13 @@ from gateway.rules.route import Hedge, Route
 from gateway.rules.world import World
 from gateway.stores.responses import ResponseMemory
 from gateway.task_hints import with_task
-from gateway.types import ChatRequest, Context, Exclusion, Operation, Outcome, Status
+from gateway.types import ChatRequest, Context, Exclusion, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 
 _log = logging.getLogger(__name__)
 
 _DRAIN_RETRY_AFTER_S = 1.0
-_LAST_WORDS_S = 5.0
-"""How long a client that does not read may keep an error waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,12 @@ class Pipeline:
             priced_only = any(limit.priced_only for limit in limits) if limits else False
             ctx = route.context(request, journal.forecast, priced_only=priced_only)
             async with self._within_limits(limits, rules.world, route, ctx, journal):
-                await self._admit(limits, rules.world, route, ctx, journal, exchange)
+                if route.cache is None:
+                    await self._admit(limits, rules.world, route, ctx, journal, exchange)
+                else:
+                    serve = partial(self._admit, limits, rules.world, route, ctx, journal)
+                    clock = self._bench.clock
+                    await Cached(route.cache, rules.world, route, ctx, journal, exchange, clock, serve).run()
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:
@@ -220,30 +225,15 @@ class Pipeline:
 
     async def _cancelled(self, exchange: Exchange, journal: Journal) -> None:
         """A hang-up needs no answer; the end of a drain has words of its own to say."""
-        journal.outcome = _outcome(HeadraceError("cancelled"))
+        journal.outcome = outcome_of(HeadraceError("cancelled"))
         if not self._is_the_end(exchange, journal):
             raise asyncio.CancelledError
         if not exchange.gone:
             await self._tell(exchange, journal, ShuttingDown("this gateway shut down before the answer's end"))
 
     async def _tell(self, exchange: Exchange, journal: Journal, error: HeadraceError) -> None:
-        """Tells the client, as an answer of its own where nothing was sent yet, else as the stream's last event."""
-        journal.outcome = _CLIENT_GONE if exchange.gone else _outcome(error, started=exchange.started)
-        if exchange.gone:
-            return
-        wire = FORMATS[exchange.operation]
         try:
-            async with asyncio.timeout(_LAST_WORDS_S):
-                if not exchange.started:
-                    headers = error_headers(
-                        journal.arrival.id, error, journal.attempts, journal.headers, arrival=journal.arrival
-                    )
-                    await exchange.answer(error.http_status, headers, wire.error_body(error))
-                elif exchange.streaming:
-                    await exchange.write(wire.error_event(error))
-                    await exchange.close()
-        except (ClientGone, TimeoutError):
-            journal.outcome = _CLIENT_GONE
+            await tell(exchange, journal, error)
         except asyncio.CancelledError:
             if not self._is_the_end(exchange, journal):
                 raise
@@ -251,7 +241,7 @@ class Pipeline:
     def _is_the_end(self, exchange: Exchange, journal: Journal) -> bool:
         """Whether a cancellation means that the client hung up or that a drain is over, and then goes no further."""
         if exchange.gone:
-            journal.outcome = _CLIENT_GONE
+            journal.outcome = CLIENT_GONE
         task = asyncio.current_task()
         if task is not None and (exchange.gone or self.draining):
             task.uncancel()
@@ -281,16 +271,3 @@ class Pipeline:
             self._tasks.discard(task)
             if not self._tasks:
                 self._idle.set()
-
-
-def _outcome(error: HeadraceError, *, started: bool = False) -> Outcome:
-    whole = not started or error.status in {Status.CLIENT_GONE, Status.BUG}
-    return Outcome(
-        status=error.status if whole else Status.TRUNCATED,
-        http_status=200 if started else error.http_status,
-        error=type(error).__name__,
-        detail=error.message,
-    )
-
-
-_CLIENT_GONE = _outcome(ClientGone("the client hung up"))

@@ -208,6 +208,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
 
     ``request`` is ``None`` where the body was refused before it could be understood; ``route``, ``forecast`` and
     ``decision`` are ``None`` or empty where it did not get that far. ``chunks``: the prompt's digests and their ends.
+    ``cache``: ``hit``, ``miss`` or ``bypass``, where the route keeps answers; ``saved_usd``: what a hit did not cost.
     """
 
     arrival: Arrival
@@ -219,6 +220,8 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     outcome: Outcome
     ended_s: float
     chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
+    cache: str = ""
+    saved_usd: Decimal | None = None
 
     @property
     def cost_usd(self) -> Decimal | None:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from gateway.attempt.attempt_cost import AttemptCost
+from gateway.caching.answers import KeptAnswer
 from gateway.errors import HeadraceError, MethodNotAllowed
 from gateway.price import Usage
 from gateway.types import Arrival, Attempt, Candidate, Context, Operation
@@ -76,6 +77,26 @@ class Receipt:
 def dropped_header(names: Sequence[str]) -> RawHeader:
     """Tells which fields of the request were lost on the way, by leave of its route."""
     return b"x-headrace-dropped", _value(", ".join(names))
+
+
+def kept_headers(ctx: Context, kept: KeptAnswer, *, age_s: float, more: Sequence[RawHeader]) -> list[RawHeader]:
+    """The headers of an answer that was kept: who gave it, how old it is, and what it would cost again."""
+    headers = [
+        *(_STREAM if ctx.request.stream else _WHOLE),
+        (b"x-request-id", ctx.request.arrival.id.encode()),
+        (b"x-headrace-backend", _value(kept.name)),
+        (b"x-headrace-model", _value(kept.model)),
+        (b"x-headrace-attempts", b"0"),
+        (b"x-headrace-cost-usd", b"0"),
+        (b"age", b"%d" % age_s),
+        *more,
+        *_own_id(ctx.request.arrival),
+    ]
+    if kept.dropped:
+        headers.append(dropped_header(kept.dropped))
+    if kept.saved_usd is not None:
+        headers.append((b"x-headrace-saved-usd", f"{kept.saved_usd:f}".encode()))
+    return headers
 
 
 def holding_headers(request_id: str) -> list[RawHeader]:

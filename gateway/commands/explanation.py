@@ -5,10 +5,12 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from gateway.caching.question import why_not_kept
 from gateway.commands.judged_words import judging_lines, verdict_lines
 from gateway.errors import HeadraceError
 from gateway.forecast import Forecast, Seconds
 from gateway.limits.refusal import words
+from gateway.rules.caching import Caching
 from gateway.rules.route import Route, Spill
 from gateway.stores.kept_verdicts import KeptVerdict
 from gateway.types import Bill, Decision
@@ -57,6 +59,8 @@ def as_text(explanation: Explanation) -> list[str]:
         lines.append(f"choice     {_name(decision.order[0])}")
     if explanation.route.spill is not None:
         lines.append(f"spill      {_as_spill(explanation.route.spill)}")
+    if explanation.route.cache is not None:
+        lines.append(f"cache      {_as_cache(explanation.route.cache, explanation.decision)}")
     lines += judging_lines(explanation.route)
     if explanation.kept is not None:
         lines.append(f"ledger     {_as_kept(explanation)}")
@@ -72,6 +76,14 @@ def _card(bill: Bill) -> list[str]:
 def _as_spill(spill: Spill) -> str:
     to = ", ".join(f"{one.backend}/{one.model}" if one.model else one.backend for one in spill.route.targets)
     return f"to {to} where it would wait more than {spill.after_s:g} s or be late; {words(spill.budget)}"
+
+
+def _as_cache(cache: Caching, decision: Decision) -> str:
+    why_not = why_not_kept(decision.ctx.request, sampled=cache.sampled) if decision.ctx is not None else ""
+    if why_not:
+        return f"passed by: {why_not}"
+    whose = "everybody" if cache.across_tenants else "the same tenant"
+    return f"an answer that ends well is kept for {cache.ttl_s:g} s, for {whose}"
 
 
 def _as_kept(explanation: Explanation) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from gateway.forecast import Forecast
 from gateway.types import Arrival, Attempt, ChatRequest, Decision, LedgerEntry, Outcome, Status
@@ -25,6 +26,8 @@ class Journal:
     attempts: list[Attempt] = field(default_factory=list)
     outcome: Outcome | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    cache: str = ""
+    saved_usd: Decimal | None = None
     settle: "Callable[[Journal, float], None] | None" = None
     _closed: bool = field(default=False, init=False)
 
@@ -49,4 +52,6 @@ class Journal:
             outcome=self.outcome or Outcome(status=Status.BUG, http_status=500, error="NoOutcome"),
             ended_s=ended_s,
             chunks=self.chunks,
+            cache=self.cache,
+            saved_usd=self.saved_usd,
         )

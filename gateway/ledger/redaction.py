@@ -21,6 +21,8 @@ def without_words(entry: LedgerEntry) -> LedgerEntry:
         outcome=replace(entry.outcome, detail="") if entry.outcome.detail else entry.outcome,
         ended_s=entry.ended_s,
         chunks=entry.chunks,
+        cache=entry.cache,
+        saved_usd=entry.saved_usd,
     )
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
+from gateway.caching.use import CacheUse
 from gateway.errors import Overloaded
 from gateway.forecast import Forecast
+from gateway.ledger.journal import Journal
 from gateway.limits.borrower import Borrower
 from gateway.limits.limit import FOREVER, NANO, Claim, Limit
 from gateway.limits.rate_headers import RawHeader, rate_headers
@@ -88,6 +90,11 @@ def taken(attempts: Sequence[Attempt]) -> Claim:
         output_tokens=sum(max(usage.output_tokens, 0) for usage in usages),
         nano_usd=_nano(sum((one.cost_usd for one in attempts if one.cost_usd is not None), Decimal(0))),
     )
+
+
+def taken_by(journal: Journal) -> Claim:
+    """What a request took; an answer out of a cache is a request, and nothing else."""
+    return Claim(requests=1) if journal.cache == CacheUse.HIT else taken(journal.attempts)
 
 
 def _nano(usd: Decimal) -> int:

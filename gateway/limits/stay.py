@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from gateway.ledger.journal import Journal
-from gateway.limits.gate import Gate, dearest_usd, expected, taken
+from gateway.limits.gate import Gate, dearest_usd, expected, taken_by
 from gateway.limits.limit import Limit, Measure
 from gateway.limits.refusal import unpriced
 from gateway.types import Candidate, Context, Status
@@ -56,6 +56,6 @@ class Stay:
         self, cls: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         attempts = self._journal.attempts
-        self._gate.leave(self._journal.arrival.id, taken(attempts))
+        self._gate.leave(self._journal.arrival.id, taken_by(self._journal))
         if attempts and attempts[-1].status is Status.OK and (usage := attempts[-1].usage) is not None:
             self._gate.overhead.learn(self._ctx.request, self._ctx.forecast, usage)

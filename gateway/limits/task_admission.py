@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gateway.errors import LimitExceeded
 from gateway.fleet.fleet import Fleet
 from gateway.ledger.journal import Journal
-from gateway.limits.gate import dearest_usd, taken
+from gateway.limits.gate import dearest_usd, taken_by
 from gateway.limits.limit import NANO
 from gateway.limits.task_budgets import Amounts, Short, TaskBudgets
 from gateway.rules.route import Route
@@ -100,7 +100,7 @@ class TaskAdmission:
 
     def _settle(self, journal: Journal, ended_s: float) -> None:
         """What it took: tokens and money of all its attempts, the time from its arrival, and a step if it had any."""
-        took = taken(journal.attempts)
+        took = taken_by(journal)
         used = {
             "usd": took.nano_usd,
             "tokens": took.input_tokens + took.output_tokens,

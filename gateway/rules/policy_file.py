@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
+from gateway.rules.caching import CacheSpec
 from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, as_mapping
 from gateway.rules.parameters import in_our_words
 from gateway.rules.spilling import SpillSpec
@@ -103,6 +104,7 @@ class Steps(BaseModel):
     explore: ExploreSpec | None = None
     judge: Annotated[JudgeSpec, BeforeValidator(as_mapping)] | None = None
     shadow: ShadowSpec | None = None
+    cache: CacheSpec | None = None
 
 
 class RouteSpec(Steps):

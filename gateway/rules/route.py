@@ -8,6 +8,7 @@ from gateway.forecast import Forecast
 from gateway.limits.limit import Limit
 from gateway.ports import BatchScorer, Classifier, Filter, Ranker, Scorer
 from gateway.price import Price
+from gateway.rules.caching import Caching
 from gateway.rules.judging import Judging
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
@@ -89,6 +90,7 @@ class Route:
     shadow: "Shadow | None" = None
     assumed_price: Price | None = None
     spill: "Spill | None" = None
+    cache: Caching | None = None
     term_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     terms: tuple[Term, ...] = field(init=False, repr=False, compare=False)
     _match: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
+from gateway.rules.cached import caching
 from gateway.rules.judged import judged
 from gateway.rules.judging import Judging
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
@@ -155,6 +156,7 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
     route = budgeted(route, step, policy.routes)
     route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
     route = judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
+    route = caching(route, step)
     return spilling(route, spec.spill, target=target, time_zone=zone)
 
 

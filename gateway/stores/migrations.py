@@ -17,7 +17,7 @@ Statements are written once for SQLite and PostgreSQL (docs/decisions/0015-one-s
 import re
 from collections.abc import Sequence
 
-from gateway.stores.schema import costs, decisions, requests, tasks, verdicts
+from gateway.stores.schema import caches, costs, decisions, requests, tasks, verdicts
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     requests.STATEMENTS,
@@ -25,6 +25,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
     tasks.STATEMENTS,
     costs.STATEMENTS,
     verdicts.STATEMENTS,
+    caches.STATEMENTS,
 )
 """What makes the tables of version n those of version n + 1, from no tables on."""
 

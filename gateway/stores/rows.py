@@ -51,6 +51,8 @@ REQUEST_COLUMNS = (
     "e2e_step",
     "tpot_step",
     "itl_step",
+    "cache",
+    "saved_pico_usd",
     "decision",
     "blocks",
 )
@@ -140,9 +142,10 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
             *_task(arrival),
             *((_label(serving.backend), _label(serving.model)) if serving is not None else (None, None)),
-            step_of(first_s - arrival.received_s) if first_s is not None else None,
-            step_of(entry.ended_s - arrival.received_s),
+            *_steps(entry, first_s),
             *_pace(serving),
+            entry.cache,
+            pico_usd(entry.saved_usd),
         ),
         attempts=_attempt_rows(entry.attempts, arrival.received_s, serving),
         facts=facts_of(entry) if with_decision else None,
@@ -185,6 +188,12 @@ def _task(arrival: Arrival) -> tuple[Value, ...]:
     if task is None or not task.id:
         return "", "", None
     return task.id, task.stage, task_key(arrival.tenant, task.id)
+
+
+def _steps(entry: LedgerEntry, first_s: float | None) -> tuple[int | None, int | None]:
+    """The steps of the seconds from the arrival to the first token that was seen, and to the end."""
+    received_s = entry.arrival.received_s
+    return step_of(first_s - received_s) if first_s is not None else None, step_of(entry.ended_s - received_s)
 
 
 def _pace(serving: Attempt | None) -> tuple[int | None, int | None]:

@@ -9,6 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
 from gateway.price import Usage
+from gateway.telemetry.cache_tallies import CacheTallies
 from gateway.telemetry.judged_tallies import JudgedTallies
 from gateway.telemetry.label_names import OTHER, LabelNames
 from gateway.telemetry.live_gauges import Live, LiveCollector
@@ -66,9 +67,9 @@ class Metrics:
         self._outcomes = Tally(
             registry, "headrace_task_outcomes", "Outcomes that clients told of their tasks.", ("success",)
         )
-        self._judged = JudgedTallies(registry)
+        self._judged, self._cached = JudgedTallies(registry), CacheTallies(registry)
         own = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
-        self._tallies = (*own, self._outcomes, *self._judged.tallies)
+        self._tallies = (*own, self._outcomes, *self._judged.tallies, *self._cached.tallies)
         self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
 
     def rename(self, names: LabelNames) -> None:
@@ -133,6 +134,8 @@ class Metrics:
         route = self._names.route(entry.route)
         self._requests.add((route, entry.arrival.operation.value, entry.outcome.status.value))
         self._request_s.add((route,), max(entry.ended_s - entry.arrival.received_s, 0.0))
+        if entry.cache:
+            self._cached.count(entry, route)
         streamed = entry.request is not None and entry.request.stream
         for attempt in entry.attempts:
             self._count_attempt(attempt, streamed=streamed)

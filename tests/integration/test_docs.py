@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from backends._listed_price import ListedPrice
 from backends._models import CAPABILITIES, ListedModel
 from gateway.commands.explain import explain
+from gateway.rules.caching import CacheSpec
 from gateway.rules.judging_specs import JudgeSpec, ShadowSpec
 from gateway.rules.policy_file import (
     DeadlineSpec,
@@ -270,6 +271,7 @@ _NESTED = {
     "shadow": ShadowSpec,
     "success": SuccessSpec,
     "explore": ExploreSpec,
+    "cache": CacheSpec,
 }
 _WORDS_FOR = {"defaults": "as below", "tenants.*.routes": "all", "tenants.*.models": "all"}
 
@@ -282,7 +284,7 @@ def _shown(default: object) -> str:
         return f"`[{', '.join(default)}]`"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
-    return f"`{default:g}`" if isinstance(default, int | float) else f"`{default}`"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:

@@ -206,3 +206,12 @@ def test_cards_are_shown_and_what_is_required_of_them_decides(run: Any, tmp_path
     assert {"precision": "bf16", "equivalence": "measured"} == told["candidates"][0]["card"]
     warning = "warning: routes.main.targets: nothing goes to `quick/small`, for `require`: its equivalence is unknown"
     assert 1 == sum(line.startswith(warning) for line in run("check", path)[1].splitlines())
+
+
+def test_whether_an_answer_would_be_kept_is_told(run: Any, policy_file: Path, request_file: Any) -> None:
+    """For how long and for whom, or why not."""
+    policy_file.write_text(policy_file.read_text().replace("models: [small", "cache: {ttl_s: 60}, models: [small"))
+    told = run("explain", policy_file, request_file(SHORT))[1].splitlines()
+    assert "cache      passed by: it is drawn at random: neither temperature 0 nor a seed" in told
+    told = run("explain", policy_file, request_file({**SHORT, "temperature": 0}))[1].splitlines()
+    assert "cache      an answer that ends well is kept for 60 s, for the same tenant" in told

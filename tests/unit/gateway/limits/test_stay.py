@@ -197,3 +197,15 @@ async def test_a_backends_own_limit_in_dollars_passes_it_over(
     limits = f"limits: {{backends: {{free: [{{usd: 5, per: day{unpriced}}}]}}}}"
     exchange, _ = await _served(open_house, clock, gate, make_exchange, "[free/small, paid/small]", limits)
     assert (200, backend) == (exchange.status, exchange.answer_headers["x-headrace-backend"])
+
+
+async def test_an_answer_out_of_a_cache_is_a_request_and_no_tokens(house: Any, gate: Gate, make_exchange: Any) -> None:
+    """Who asks a thousand times the same has asked a thousand times; nothing was computed for it."""
+    async with house(_tenant("{requests: 2, per: day}, {tokens: 5000, per: day}"), route="cache: {ttl_s: 60}") as one:
+        await one.serve(make_exchange(headers=HEADERS, temperature=0))
+        spent = _spent(gate, Measure.TOKENS)
+        again = await one.serve(make_exchange(headers=HEADERS, temperature=0))
+        refused = await one.serve(make_exchange(headers=HEADERS, temperature=0))
+    assert ("hit", spent) == (again.answer_headers["x-headrace-cache"], _spent(gate, Measure.TOKENS))
+    assert [2] == _spent(gate, Measure.REQUESTS)
+    assert 429 == refused.status

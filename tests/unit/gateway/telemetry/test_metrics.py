@@ -198,3 +198,13 @@ def test_drafted_tokens_are_counted_by_source(metrics: Metrics) -> None:
         "headrace_draft_tokens_total{backend=other,outcome=accepted,source=other}": 5,
         "headrace_draft_tokens_total{backend=other,outcome=rejected,source=other}": 3,
     } == samples
+
+
+def test_what_caches_did_and_saved_is_counted(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """By route; a hit has no attempt, and costs nothing."""
+    hit = replace(make_entry(), attempts=(), cache="hit", saved_usd=Decimal("0.25"))
+    metrics.take([hit, replace(hit, saved_usd=None), replace(make_entry(), cache="miss"), make_entry()])
+    samples = _samples(metrics)
+    assert 2 == samples["headrace_cache_requests_total{result=hit,route=default}"]
+    assert 1 == samples["headrace_cache_requests_total{result=miss,route=default}"]
+    assert 0.25 == samples["headrace_cache_saved_usd_total{route=default}"]
