@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,11 @@ def test_the_hub_has_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"url": "https://hub.example"} == read_settings().hub()
     monkeypatch.setenv("HF_TOKEN", "hf_x")
     assert {"url": "https://hub.example", "token": "hf_x"} == read_settings().hub()
+
+
+def test_every_setting_is_in_the_operators_table() -> None:
+    """The page says that what is not in it is an error."""
+    page = Path(__file__).parents[3].joinpath("docs", "operating.md").read_text()
+    rows = "".join(line for line in page.splitlines() if line.startswith("| `HEADRACE_"))
+    told = {name.lower() for name in re.findall(r"HEADRACE_([A-Z_]+)", rows)}
+    assert set(Settings.model_fields) == told
