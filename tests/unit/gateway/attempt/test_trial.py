@@ -139,7 +139,7 @@ async def test_a_client_that_never_reads_is_taken_for_gone(
     open_house: OpenHouse, make_exchange: Any, clock: Any, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     """When all time is over it is the client that did not take its answer, and the backend is as well as before."""
-    monkeypatch.setattr("gateway.pipeline._LAST_WORDS_S", 0.01)
+    monkeypatch.setattr("gateway.attempt.last_words._LAST_WORDS_S", 0.01)
     async with open_house(_policy(timeouts="total_s: 0.01"), clock=clock) as house:
         exchange = make_exchange(stream=stream)
         exchange.reading.clear()
@@ -158,7 +158,7 @@ async def test_a_client_that_leaves_its_answer_unread_gives_its_place_back(
     open_house: OpenHouse, make_exchange: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Long before all time is over: who waits for the place gets it."""
-    monkeypatch.setattr("gateway.pipeline._LAST_WORDS_S", 0.01)
+    monkeypatch.setattr("gateway.attempt.last_words._LAST_WORDS_S", 0.01)
     policy = _policy("concurrency: 1", timeouts="client_s: 0.05")
     policy = policy.replace("cost: [money]", "cost: [money]\n            admit: {use: fair_queue, limit: null}")
     async with open_house(policy, clock=clock) as house:
