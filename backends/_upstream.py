@@ -1,6 +1,6 @@
 """An upstream over HTTP that answers in server-sent events or JSON: one request, its answer, and what may go wrong."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -40,18 +40,23 @@ class Ask:
     streamed: bool
 
 
+Authorise = Callable[[Ask], Awaitable[Mapping[str, str]]]
+"""The headers that say who asks, where they are made anew for each request: a token that ends, a signature."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Upstream:
     """What a backend opens when it starts and gives back when it closes.
 
     ``credential`` turns a key into headers. An answer that is not streamed has at most ``max_answer_bytes``; a
-    ``Retry-After`` of more than ``max_retry_after_s`` is not believed.
+    ``Retry-After`` of more than ``max_retry_after_s`` is not believed. With ``authorise`` no key is needed.
     """
 
     credential: Credential
     max_answer_bytes: int
     max_retry_after_s: float
     name: str = ""
+    authorise: Authorise | None = None
     _connections: Connections | None = None
     _clock: Clock | None = None
     _secrets: frozenset[str] = frozenset()
@@ -92,6 +97,8 @@ class Upstream:
             UpstreamError: mapped from whatever went wrong, without our secrets, with the backend's name.
         """
         try:
+            if self.authorise is not None:
+                return await self._send(ask, sink, await self.authorise(ask))
             if self._keys is None:
                 return await self._send(ask, sink, {})
             with self._keys.key() as key:

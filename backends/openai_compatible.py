@@ -12,6 +12,7 @@ from backends._http_fields import check_fields, origin_of
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
+from backends._openai_calls import PATHS, openai_request
 from backends._presets import Preset, preset_named, price_list_of
 from backends._upstream import Ask, Transport, Upstream, bearer_header
 from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
@@ -20,19 +21,10 @@ from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
 from gateway.wire.anthropic_count import estimated_count, push_whole
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import TRANSLATED, as_chat, without_dropped
+from gateway.wire.hub import TRANSLATED
 
 _NATIVE = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING})
 """What such a server is taken to speak where nobody says."""
-
-_PATHS: Mapping[Operation, str] = {
-    Operation.CHAT: "/chat/completions",
-    Operation.COMPLETION: "/completions",
-    Operation.EMBEDDING: "/embeddings",
-    Operation.MESSAGES: "/messages",
-    Operation.COUNT_TOKENS: "/messages/count_tokens",
-    Operation.RESPONSE: "/responses",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,21 +143,17 @@ class OpenAICompatible:
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
-        operation = call.request.arrival.operation
-        if operation in self._facts.translates:
-            if operation is Operation.COUNT_TOKENS:
-                return await push_whole(sink, estimated_count(call))
-            call, sink = as_chat(call, sink)
-            request = self._dialect.spoken(call.request)
-        else:
-            request = without_dropped(call)
+        translates = self._facts.translates
+        if call.request.arrival.operation is Operation.COUNT_TOKENS and Operation.COUNT_TOKENS in translates:
+            return await push_whole(sink, estimated_count(call))
+        request, sink = openai_request(call, sink, translates=translates, dialect=self._dialect)
         operation = request.arrival.operation
         headers = dict(request.arrival.format_headers)
         if self.propagate_trace:
             headers |= headers_for(call.trace)
         body = FORMATS[operation].upstream_body(request, call.model)
         return await self._upstream.send(
-            Ask(path=_PATHS[operation], body=body, headers=headers, streamed=request.stream), sink
+            Ask(path=PATHS[operation], body=body, headers=headers, streamed=request.stream), sink
         )
 
     def facts(self) -> BackendFacts:

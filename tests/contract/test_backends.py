@@ -14,6 +14,7 @@ import pytest_asyncio
 from backends._faults import Fault
 from backends._made_up import MadeUp, words_of
 from backends.anthropic import Anthropic
+from backends.azure_openai import AzureOpenAI
 from backends.embedded import Embedded
 from backends.fake import Fake
 from backends.gemini import Gemini
@@ -56,15 +57,16 @@ class Subject:
 
 def _answer(request: Any) -> bytes | list[bytes]:
     fields = request.json
+    limit = fields.get("max_completion_tokens", fields.get("max_tokens", 0))
     made_up = MadeUp(
-        operation=OPERATIONS[request.path],
+        operation=OPERATIONS[request.path.replace("/v1/v1", "/v1")],
         id="id-1",
         model=fields["model"],
         created_unix_s=1,
-        words=words_of("one two three", fields.get("max_tokens", 0)),
+        words=words_of("one two three", limit),
         reason="length",
         n=len(fields.get("input", ())) or fields.get("n", 1),
-        usage=Usage(prompt_tokens=3, output_tokens=fields.get("max_tokens", 0) * fields.get("n", 1)),
+        usage=Usage(prompt_tokens=3, output_tokens=limit * fields.get("n", 1)),
         usage_at="given",
     )
     return list(made_up.events()) if fields.get("stream") else b"".join(made_up.halves())
@@ -90,6 +92,25 @@ async def _openai_compatible(surroundings: Any, serve: Any, **_: Any) -> AsyncIt
     async with serve(_respond) as upstream:
         backend = OpenAICompatible(base_url=upstream.url, api_key_env="KEY", models=("served",), concurrency=4)
         broken = OpenAICompatible(base_url=gone.url, api_key_env="KEY", models=("served",))
+        await backend.start("under-test", world)
+        await broken.start("under-test", world)
+
+        async def freed() -> None:
+            await upstream.until(lambda it: it.answering == 0)
+
+        yield Subject(backend, backend, backend, broken, "served", freed)
+        await backend.close()
+        await broken.close()
+
+
+@asynccontextmanager
+async def _azure_openai(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subject]:
+    world = surroundings(KEY=KEY)
+    async with serve(_respond) as gone:
+        pass
+    async with serve(_respond) as upstream:
+        backend = AzureOpenAI(base_url=upstream.url, api_key_env="KEY", models=("served",), concurrency=4)
+        broken = AzureOpenAI(base_url=gone.url, api_key_env="KEY", models=("served",))
         await backend.start("under-test", world)
         await broken.start("under-test", world)
 
@@ -239,6 +260,7 @@ async def _embedded(surroundings: Any, default_model: Callable[[], Path], **_: A
 
 SUBJECTS = {
     "anthropic": _anthropic,
+    "azure_openai": _azure_openai,
     "embedded": _embedded,
     "fake": _fake,
     "gemini": _gemini,

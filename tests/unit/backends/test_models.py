@@ -86,6 +86,7 @@ def test_what_the_whole_backend_lacks_counts_where_a_model_does_not_say() -> Non
         {"use": "openai_compatible", "base_url": "http://127.0.0.1:1/v1"},
         {"use": "anthropic"},
         {"use": "gemini"},
+        {"use": "azure_openai", "resource": "r"},
     ],
 )
 def test_a_backends_card_holds_for_its_models(rest: dict[str, str]) -> None:
