@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from gateway import errors, fault
+from gateway import errors, fault, upstream_errors
 from gateway.errors import HeadraceError
 
 # `│   ├── InvalidRequest        400  a field is wrong`: four characters a level, a name, and perhaps a status.
@@ -28,7 +28,7 @@ def _drawn() -> Tree:
 
 
 def _real() -> dict[str, type[HeadraceError]]:
-    ours = {errors.__name__, fault.__name__}
+    ours = {errors.__name__, fault.__name__, upstream_errors.__name__}
     return {
         name: value
         for name, value in vars(errors).items()
