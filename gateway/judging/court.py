@@ -2,20 +2,21 @@
 
 Judges are pure, and none of them runs on the event loop: an answer may be long, a schema large, and a check of
 somebody's own anything. They run on threads of their own, few, and nobody waits longer for them than ``PATIENCE_S``.
+While judges of a route hang, they are not asked again.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from gateway.judgement import Answer, CommandInquiry, HttpInquiry, InquiringJudge, Inquiry, Judge, Judgement, cannot_say
 from gateway.judging.inquiries import Inquiries, Unanswered
+from gateway.judging.threads import JudgeThreads
 from gateway.rules.judging import Judging
 from gateway.types import ChatRequest
 
 PATIENCE_S = 10.0
-_THREADS = 2
 _MOST_REASON_CHARACTERS = 200
 
 ReadAnswer = Callable[[], Answer | None]
@@ -39,7 +40,7 @@ class Court:
 
     def __init__(self, inquiries: Inquiries) -> None:
         self._inquiries = inquiries
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headrace-judge")
+        self._threads = JudgeThreads()
 
     async def hear(
         self, judging: Judging, request: ChatRequest, read: ReadAnswer, *, within_s: float | None = None
@@ -53,20 +54,23 @@ class Court:
             async with asyncio.timeout(within_s):
                 return _together(judging, await self._asked(judging, await self._looks(judging, request, read)))
         except TimeoutError:
-            late = cannot_say(f"not judged within {PATIENCE_S if within_s is None else within_s:.3g} s")
-            return _together(judging, [late] * len(judging.judges))
+            return _together(judging, [_late(within_s or 0.0)] * len(judging.judges))
 
     async def close(self) -> None:
         """Gives back threads and connections; idempotent. What runs on a thread is left to come to its end."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         await self._inquiries.close()
 
     async def _looks(self, judging: Judging, request: ChatRequest, read: ReadAnswer) -> list[Judgement | Inquiry]:
-        hearing = asyncio.get_running_loop().run_in_executor(self._threads, _look, judging, request, read)
+        if self._threads.hangs(judging, longer_than_s=PATIENCE_S):
+            return [cannot_say("an earlier answer is still looked at")] * len(judging.judges)
+        job = self._threads.begin(judging, partial(_look, judging, request, read))
         try:
-            return await asyncio.wait_for(hearing, PATIENCE_S)
+            return list(await asyncio.wait_for(asyncio.wrap_future(job.result), PATIENCE_S))
+        except TimeoutError:
+            return [_late(PATIENCE_S)] * len(judging.judges)
         finally:
-            hearing.cancel()  # where it has not begun yet; what runs on a thread comes to its end there
+            self._threads.leave(job)
 
     async def _asked(self, judging: Judging, said: Sequence[Judgement | Inquiry]) -> list[Judgement]:
         """The judgements, those who must ask others having asked, unless it is decided without them."""
@@ -90,6 +94,10 @@ class Court:
             return _checked(judge.conclude(reply))
         except Exception as error:  # noqa: BLE001  # somebody's own judge may raise anything
             return cannot_say(f"it raised {type(error).__name__}")
+
+
+def _late(within_s: float) -> Judgement:
+    return cannot_say(f"not judged within {within_s:.3g} s")
 
 
 def _look(judging: Judging, request: ChatRequest, read: ReadAnswer) -> list[Judgement | Inquiry]:

@@ -9,6 +9,7 @@ from gateway.judgement import Answer, Choice, CommandInquiry, Judgement, Reply, 
 from gateway.judging import court as module
 from gateway.judging.court import Court
 from gateway.judging.inquiries import Inquiries
+from gateway.judging.threads import COUNT
 from gateway.rules.judging import Judging
 from gateway.types import ChatRequest
 
@@ -175,6 +176,31 @@ async def test_a_judge_that_does_not_come_to_an_end_cannot_say(
     opinion = await court.hear(_judging(YES, NO), make_request("hi"), read, within_s=within_s)
     gate.set()
     assert [(None, "not judged within 0.01 s")] * 2 == [(one.success, one.reason) for _, one in opinion.each]
+
+
+async def test_judges_that_hang_hold_up_nobody_else(
+    court: Court, make_request: Callable[..., ChatRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are heard however many hang; those are not asked again before they come back, and then they are."""
+    gate = threading.Event()
+
+    def hang() -> Answer:
+        gate.wait(30)
+        return ANSWER
+
+    stuck = [_judging(YES) for _ in range(COUNT + 1)]
+    for judging in stuck:
+        monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+        opinion = await court.hear(judging, make_request(""), hang)
+        assert "judge-0: not judged within 0.05 s" == opinion.together.reason
+        monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+        opinion = await court.hear(judging, make_request(""), lambda: ANSWER)
+        assert "judge-0: an earlier answer is still looked at" == opinion.together.reason
+    monkeypatch.setattr(module, "PATIENCE_S", 30.0)
+    assert YES == (await court.hear(_judging(YES), make_request(""), lambda: ANSWER)).together
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "headrace-judge")
+    gate.set()
+    assert YES == (await court.hear(stuck[0], make_request(""), lambda: ANSWER)).together
 
 
 async def test_the_one_whose_word_decided_is_named(court: Court, make_request: Callable[..., ChatRequest]) -> None:
