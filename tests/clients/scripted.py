@@ -1,8 +1,10 @@
 """What the scripts of real clients share: an upstream that works with tools as told, and a gateway over it."""
 
 import asyncio
+import base64
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,15 +20,21 @@ import yaml
 from gateway.price import Usage
 from gateway.types import Operation
 from gateway.wire.openai_answer import Answered, Called, StreamWriter, whole_answer
+from gateway.wire.openai_embeddings import embeddings_answer
 from tests.integration.served_process import serve_process
 from tests.loopback import _serve
 
 USAGE = Usage(prompt_tokens=50, output_tokens=10)
+VECTOR = (0.5, -0.25)
+"""What the upstream makes of every text that is to be embedded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the upstream does that is offered ``tool``: it calls it once with ``arguments``, then it says ``last``."""
+    """What the upstream does that is offered ``tool``: it calls it once with ``arguments``, then it says ``last``.
+
+    It calls another tool where it must, and what shall be JSON by a schema is its ``arguments``.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
@@ -41,13 +49,14 @@ async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[st
     async def respond(request: Any, conversation: Any) -> None:
         body = request.json
         bodies.append(body)
-        offered = {tool["function"]["name"] for tool in body.get("tools", ())}
-        returned = any(message["role"] == "tool" for message in body["messages"])
-        calls = work.tool in offered and not returned
+        if request.path.endswith("/embeddings"):
+            await conversation.answer(_embedded(body))
+            return
+        tool, text = _turn(work, body)
         if body.get("stream"):
-            await conversation.stream(*_events(work, calls=calls))
+            await conversation.stream(*_events(work, tool, text))
         else:
-            await conversation.answer(_whole(work, calls=calls))
+            await conversation.answer(_whole(work, tool, text))
 
     with tempfile.TemporaryDirectory() as folder:
         async with _serve(respond) as upstream:
@@ -60,22 +69,45 @@ async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[st
                 yield f"http://127.0.0.1:{port}", bodies
 
 
-def _called(work: Work) -> Called:
-    return Called("call_1", work.tool, msgspec.json.encode(work.arguments).decode())
+def _turn(work: Work, body: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The tool that the upstream calls, or else what it says."""
+    if not any(message["role"] == "tool" for message in body["messages"]):
+        offered = [tool["function"]["name"] for tool in body.get("tools", ())]
+        choice = body.get("tool_choice")
+        if isinstance(choice, Mapping):
+            return choice["function"]["name"], ""
+        if work.tool in offered:
+            return work.tool, ""
+        if choice == "required":
+            return offered[0], ""
+    shaped = body.get("response_format", {}).get("type", "text") != "text"
+    return None, msgspec.json.encode(work.arguments).decode() if shaped else work.last
 
 
-def _events(work: Work, *, calls: bool) -> list[bytes]:
+def _called(work: Work, tool: str) -> Called:
+    return Called("call_1", tool, msgspec.json.encode(work.arguments).decode())
+
+
+def _events(work: Work, tool: str | None, text: str) -> list[bytes]:
     writer = StreamWriter(Operation.CHAT, "chatcmpl-1", "scripted", 1)
-    said = [writer.call(0, 0, _called(work))] if calls else [writer.text(0, work.last)]
-    end = writer.finish(0, "tool_calls" if calls else "stop")
+    half = len(text) // 2
+    said = (
+        [writer.call(0, 0, _called(work, tool))] if tool else [writer.text(0, text[:half]), writer.text(0, text[half:])]
+    )
+    end = writer.finish(0, "tool_calls" if tool else "stop")
     return [writer.opening(0), *said, end, writer.usage(USAGE), writer.done()]
 
 
-def _whole(work: Work, *, calls: bool) -> bytes:
-    answer = Answered(
-        "" if calls else work.last, "tool_calls" if calls else "stop", calls=[_called(work)] if calls else ()
-    )
+def _whole(work: Work, tool: str | None, text: str) -> bytes:
+    answer = Answered(text, "tool_calls" if tool else "stop", calls=[_called(work, tool)] if tool else ())
     return whole_answer(Operation.CHAT, "chatcmpl-1", "scripted", 1, [answer], USAGE)
+
+
+def _embedded(body: Mapping[str, Any]) -> bytes:
+    packed = base64.b64encode(struct.pack("<2f", *VECTOR)).decode()
+    vector = packed if body.get("encoding_format") == "base64" else VECTOR
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    return embeddings_answer("scripted", [vector] * len(texts), 3)
 
 
 def python_with(module: str) -> str | None:
