@@ -196,10 +196,11 @@ class Borrower:
     def _need(self, allowance: Allowance, wish: int) -> Need:
         """Gives up, here and now, what nobody here holds, waits for or wishes: it goes to another at once.
 
-        Whoever was granted something and has not come to take it yet still waits for it.
+        Whoever was granted something and has not come to take it yet still waits for it. Where all have more together
+        than the limit, as when it was lowered, nobody keeps what it has not taken.
         """
-        wanted = allowance.taken + self._waiting[allowance]
-        kept = allowance.granted = max(min(allowance.granted, wanted + wish), allowance.taken)
+        wanted, most = allowance.taken + self._waiting[allowance], allowance.limit.amount - allowance.others
+        kept = allowance.granted = max(min(allowance.granted, wanted + wish, most), allowance.taken)
         return Need(
             account=f"{allowance.limit.name}@{allowance.window.start_unix_s}",
             end_unix_s=allowance.window.end_unix_s,
