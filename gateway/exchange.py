@@ -63,3 +63,49 @@ class Exchange(Protocol):
     async def close(self) -> None:
         """Ends a streamed answer."""
         ...
+
+
+class Through:
+    """An exchange in front of another, ``exchange``, to which all goes on: for who watches or changes a part of it."""
+
+    __slots__ = ("_exchange", "headers", "operation")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.operation: Operation = exchange.operation
+        self.headers: RawHeaders = exchange.headers
+        self._exchange = exchange
+
+    @property
+    def gone(self) -> bool:
+        """See ``Exchange.gone``."""
+        return self._exchange.gone
+
+    @property
+    def started(self) -> bool:
+        """See ``Exchange.started``."""
+        return self._exchange.started
+
+    @property
+    def streaming(self) -> bool:
+        """See ``Exchange.streaming``."""
+        return self._exchange.streaming
+
+    async def body(self) -> bytes:
+        """See ``Exchange.body``."""
+        return await self._exchange.body()
+
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """See ``Exchange.answer``."""
+        await self._exchange.answer(status, headers, body)
+
+    async def open(self, status: int, headers: RawHeaders) -> None:
+        """See ``Exchange.open``."""
+        await self._exchange.open(status, headers)
+
+    async def write(self, data: bytes) -> None:
+        """See ``Exchange.write``."""
+        await self._exchange.write(data)
+
+    async def close(self) -> None:
+        """See ``Exchange.close``."""
+        await self._exchange.close()

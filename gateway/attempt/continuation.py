@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from gateway.exchange import Exchange, RawHeaders
+from gateway.exchange import Exchange, RawHeaders, Through
 from gateway.forecast import Forecast
 from gateway.price import Usage
-from gateway.types import Attempt, Bill, Context, Operation, Status
+from gateway.types import Attempt, Bill, Context, Status
 from gateway.wire.openai_continuation import Beginning, Seam, continued, read_beginning, together
 
 CAPABILITY = "continue"
@@ -20,34 +20,17 @@ CAPABILITY = "continue"
 _MOST_KEPT_BYTES = 1 << 20
 
 
-class Continuable:
-    """See ``gateway.exchange.Exchange``: that of the client whose request is ``ctx``'s."""
+class Continuable(Through):
+    """The exchange of the client whose request is ``ctx``'s."""
 
     def __init__(self, exchange: Exchange, ctx: Context) -> None:
-        self.operation: Operation = exchange.operation
-        self.headers: RawHeaders = exchange.headers
-        self._exchange = exchange
+        super().__init__(exchange)
         self._ctx = ctx
         self._beginning: Beginning | None = None
         self._broke_at = ""
         self._sent: list[bytes] = []
         self._sent_bytes = 0
         self._seam: Seam | None = None
-
-    @property
-    def gone(self) -> bool:
-        """See ``Exchange.gone``."""
-        return self._exchange.gone
-
-    @property
-    def started(self) -> bool:
-        """See ``Exchange.started``."""
-        return self._exchange.started
-
-    @property
-    def streaming(self) -> bool:
-        """See ``Exchange.streaming``."""
-        return self._exchange.streaming
 
     @property
     def resumes(self) -> bool:
@@ -82,14 +65,6 @@ class Continuable:
         words = f"went on with the answer that broke at {self._broke_at}"
         return [replace(line, detail=words) if line.status is Status.OK else line for line in attempts]
 
-    async def body(self) -> bytes:
-        """See ``Exchange.body``."""
-        return await self._exchange.body()
-
-    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """See ``Exchange.answer``."""
-        await self._exchange.answer(status, headers, body)
-
     async def open(self, status: int, headers: RawHeaders) -> None:
         """See ``Exchange.open``; a stream that goes on is open."""
         if not self._exchange.started:
@@ -107,10 +82,6 @@ class Continuable:
         else:
             self._sent.clear()
         await self._exchange.write(data)
-
-    async def close(self) -> None:
-        """See ``Exchange.close``."""
-        await self._exchange.close()
 
 
 def those_that_go_on(bills: Iterable[Bill]) -> list[Bill]:

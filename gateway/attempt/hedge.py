@@ -13,9 +13,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from gateway.errors import ClientGone, HeadraceError, UpstreamError
-from gateway.exchange import Exchange, RawHeaders
+from gateway.exchange import Exchange, RawHeaders, Through
 from gateway.rules.route import Hedge
-from gateway.types import Attempt, Bill, Candidate, ChatRequest, Context, Finish, Operation
+from gateway.types import Attempt, Bill, Candidate, ChatRequest, Context, Finish
 
 _BURST = 3.0
 """So many requests may be hedged in a row before the shares count."""
@@ -39,17 +39,12 @@ class Runner(Protocol):
         ...
 
 
-class Side:
-    """The client's exchange as one of two racers sees it: the first that writes has it, the other has nobody.
-
-    See ``gateway.exchange.Exchange``.
-    """
+class Side(Through):
+    """The client's exchange as one of two racers sees it: the first that writes has it, the other has nobody."""
 
     def __init__(self, race: "Race", exchange: Exchange) -> None:
+        super().__init__(exchange)
         self._race = race
-        self._exchange = exchange
-        self.operation: Operation = exchange.operation
-        self.headers: RawHeaders = exchange.headers
 
     @property
     def gone(self) -> bool:
@@ -66,10 +61,6 @@ class Side:
         """Whether this one is in the middle of a stream."""
         return self._exchange.streaming and self._race.winner is self
 
-    async def body(self) -> bytes:
-        """See ``Exchange.body``."""
-        return await self._exchange.body()
-
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """See ``Exchange.answer``."""
         self._race.claim(self)
@@ -79,14 +70,6 @@ class Side:
         """See ``Exchange.open``."""
         self._race.claim(self)
         await self._exchange.open(status, headers)
-
-    async def write(self, data: bytes) -> None:
-        """See ``Exchange.write``."""
-        await self._exchange.write(data)
-
-    async def close(self) -> None:
-        """See ``Exchange.close``."""
-        await self._exchange.close()
 
 
 class Race:

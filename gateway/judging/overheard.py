@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from msgspec.structs import replace
 
-from gateway.exchange import Exchange, RawHeaders
+from gateway.exchange import Exchange, RawHeaders, Through
 from gateway.judgement import Answer, Judgement, cannot_say
 from gateway.price import Usage
 from gateway.types import Operation
@@ -60,35 +60,14 @@ def _read(operation: Operation, data: bytes, streamed: bool, usage: Usage | None
     return answer if answer is None or usage is None else replace(answer, usage=usage)
 
 
-class Overheard:
-    """See ``gateway.exchange.Exchange``: everything goes through as it comes, and successes are ``kept``."""
+class Overheard(Through):
+    """Everything goes through as it comes, and successes are ``kept``."""
 
-    __slots__ = ("_exchange", "headers", "kept", "operation")
+    __slots__ = ("kept",)
 
     def __init__(self, exchange: Exchange, *, most_bytes: int = MOST_KEPT_BYTES) -> None:
-        self.operation: Operation = exchange.operation
-        self.headers: RawHeaders = exchange.headers
+        super().__init__(exchange)
         self.kept = Kept(most_bytes)
-        self._exchange = exchange
-
-    @property
-    def gone(self) -> bool:
-        """See ``Exchange.gone``."""
-        return self._exchange.gone
-
-    @property
-    def started(self) -> bool:
-        """See ``Exchange.started``."""
-        return self._exchange.started
-
-    @property
-    def streaming(self) -> bool:
-        """See ``Exchange.streaming``."""
-        return self._exchange.streaming
-
-    async def body(self) -> bytes:
-        """See ``Exchange.body``."""
-        return await self._exchange.body()
 
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """See ``Exchange.answer``."""
@@ -106,10 +85,6 @@ class Overheard:
         """See ``Exchange.write``."""
         self.kept.take(data)
         await self._exchange.write(data)
-
-    async def close(self) -> None:
-        """See ``Exchange.close``."""
-        await self._exchange.close()
 
 
 class Unheard:
