@@ -29,6 +29,8 @@ def read_report_query(
             raise InvalidRequest(f"{name} is there several times", param=name)
         if len(value) > _MOST_CHARACTERS:
             raise InvalidRequest(f"{name} is too long", param=name)
+        if "\0" in value:  # which PostgreSQL has no text with
+            raise InvalidRequest(f"{name} must be text", param=name)
         values[name] = value
     by = tuple(dict.fromkeys(name.strip() for name in values.get("by", "").split(",") if name.strip()))
     if any(name not in DIMENSIONS for name in by):

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     _, world = read_world(Path(arguments.policy))
     models = list(priced_models(world, book))
     print(_as_json(models) if arguments.json else "\n".join(table_lines(models)))
-    return 1 if any(model.price is None for model in models) else 0
+    return 1 if any(model.unknown for model in models) else 0
 
 
 def _update(source: str | None, file: Path) -> int:

@@ -25,12 +25,21 @@ _SOURCES = {
 
 
 class PricedModel(Struct, frozen=True, kw_only=True):
-    """A model at a backend. ``price`` is ``None`` where nobody says; ``origin`` says in words where it comes from."""
+    """A model at a backend. ``price`` is ``None`` where nobody says; ``origin`` says in words where it comes from.
+
+    Of one that is ``stated`` each answer says what it costs: of a price that nobody knows beforehand, afterwards.
+    """
 
     backend: str
     model: str
     price: Price | None
     origin: str
+    stated: bool = False
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nobody will know what its answers cost."""
+        return self.price is None and not self.stated
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -57,9 +66,11 @@ def priced_models(world: World, book: PriceBook) -> Iterator[PricedModel]:
             source = price.source if price is not None else ""
             if source == "published":
                 origin = f"{facts.price_list}'s list ({book.published.origin})"
+            elif price is None and facts.states_cost:
+                origin = "each answer says what it costs"
             else:
                 origin = _SOURCES[source]
-            yield PricedModel(backend=name, model=model, price=price, origin=origin)
+            yield PricedModel(backend=name, model=model, price=price, origin=origin, stated=facts.states_cost)
 
 
 def table_lines(models: list[PricedModel]) -> Iterator[str]:

@@ -278,6 +278,7 @@ async def test_a_report_is_of_the_tenant_alone(client: httpx.AsyncClient) -> Non
         ("until=2026-99-99", "until"),
         ("format=xls", "format"),
         ("route=a&route=b", "route"),
+        ("model=%00", "model"),
         ("model=" + "m" * 300, "model"),
     ],
 )

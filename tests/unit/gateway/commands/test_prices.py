@@ -52,6 +52,15 @@ def test_the_table_as_json_has_every_digit(run: Any, policy: Path) -> None:
     assert ("1.5", None) == (rows["said", "m"]["price"]["input_usd_per_mtok"], rows["own", "qwen"]["price"])
 
 
+def test_who_states_its_cost_with_each_answer_is_not_unknown(run: Any, tmp_path: Path) -> None:
+    """Nobody knows such a price beforehand."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("backends: {shop: {use: openai_compatible, base_url: 'http://10.0.0.7/v1', models: [m], "
+                      "states_cost: true}}")  # fmt: skip
+    code, out, _ = run("prices", policy)
+    assert (0, "each answer says what it costs") == (code, out.splitlines()[1].split("  ")[-1])
+
+
 def test_an_update_takes_the_place_of_what_was_shipped(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
