@@ -24,6 +24,8 @@ from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Clock, Learner, Surroundings
 from gateway.process.lifespan import lifespan_of
 from gateway.process.retirement import Retirement
+from gateway.process.shared_turn import SharedTurn
+from gateway.process.succession import start_all, those_not_in
 from gateway.process.worker_line import Assignment
 from gateway.rules.policy_file import PolicyFile, read_policy
 from gateway.rules.world import World, build_world
@@ -60,8 +62,7 @@ class Gateway:
         self._settings = settings
         self._run_dir = Path(assignment.run_dir) if assignment is not None else None
         self._clock = clock or SystemClock()
-        self._reloading = asyncio.Lock()
-        self._reloads_asked = self._reloads_answered = 0
+        self._reloading = SharedTurn(self._reload)
         self._policy_path = settings.policy or DEFAULT_POLICY
         policy = read_policy(self._policy_path)
         world = build_world(policy, file=str(self._policy_path))
@@ -146,7 +147,7 @@ class Gateway:
         await self.pipeline.drain(0)
         await self._afterwards.close()
         try:
-            async with self._reloading:  # what a reload has just started is closed, too
+            async with self._reloading.lock:  # what a reload has just started is closed, too
                 await self._retirement.done()
                 for backend in self.world.backends.values():
                     await backend.close()
@@ -164,12 +165,7 @@ class Gateway:
 
         Those who ask while one is under way share the next one. A gateway that drains keeps what it has.
         """
-        self._reloads_asked += 1
-        mine = self._reloads_asked
-        async with self._reloading:
-            if self._reloads_answered < mine and not self.pipeline.draining:
-                self._reloads_answered = self._reloads_asked  # whoever asked by now sees the file as it will be read
-                await self._reload()
+        await self._reloading.take()
 
     def check_bind(self) -> None:
         """Refuses to be reachable from elsewhere without keys.
@@ -180,6 +176,8 @@ class Gateway:
         self._settings.check_bind(locked=self.pipeline.rules.door.locked)
 
     async def _reload(self) -> None:
+        if self.pipeline.draining:
+            return
         old = self.world
         try:
             new = await self._next_world(old)
@@ -190,9 +188,7 @@ class Gateway:
         self._shared.serves(new)
         self._ledger.observe_with(new.observers())
         self._metrics.rename(label_names(new))
-        in_use = {id(backend) for backend in new.backends.values()}
-        gone = {name: backend for name, backend in old.backends.items() if id(backend) not in in_use}
-        self._retirement.retire(gone)
+        self._retirement.retire(those_not_in(old.backends, new.backends))
         _log.info("the policy file was reloaded")
 
     def _learners(self) -> tuple[Learner, ...]:
@@ -226,15 +222,7 @@ class Gateway:
         # A large file takes a tenth of a second, in which the loop has streams to serve.
         policy, new = await asyncio.to_thread(self._read_world, old)
         self._settings.check_bind(locked=bool(new.tenancy.keys))
-        kept = {id(backend) for backend in old.backends.values()}
-        fresh = {name: backend for name, backend in new.backends.items() if id(backend) not in kept}
-        try:
-            for name, backend in fresh.items():
-                await backend.start(name, self._surroundings())
-        except ConfigurationError:
-            for backend in fresh.values():
-                await backend.close()
-            raise
+        await start_all(those_not_in(new.backends, old.backends), self._surroundings())
         await self._learning.begin(new.learners())
         self._secret_names = (*policy.secret_names(), *new.secret_names(self._settings.model_dir))
         return new
