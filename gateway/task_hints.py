@@ -29,7 +29,7 @@ MOST_ID_CHARACTERS = 128
 MOST_STAGE_CHARACTERS = 64
 
 TASK_HEADER, STAGE_HEADER, BUDGET_HEADER = "x-headrace-task", "x-headrace-stage", "x-headrace-task-budget"
-TASK_HEADERS = frozenset((b"x-headrace-task", b"x-headrace-stage", b"x-headrace-task-budget", b"baggage"))
+TASK_HEADERS = frozenset(name.encode() for name in (TASK_HEADER, STAGE_HEADER, BUDGET_HEADER, "baggage"))
 
 _NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:@+=~-]*")
 _FORM = "letters, digits and any of . _ : @ + = ~ - after the first"
@@ -40,7 +40,6 @@ _MOST_AMOUNT = 2**52
 _MOST_USD = 9_000_000
 _ENTRY = re.compile(rb"\s*(?P<name>[a-z]+)\s*=\s*(?P<amount>[0-9]{1,16}(?:\.[0-9]{1,12})?)\s*")
 _WHOLE = frozenset(("tokens", "steps"))
-
 
 _METADATA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
