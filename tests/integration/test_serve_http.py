@@ -96,7 +96,7 @@ async def test_websocket_upgrade_gets_an_envelope(running: Any) -> None:
         b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
     answer = await client.answer()
-    assert 404 == answer.status
+    assert 426 == answer.status
     assert _is_envelope(answer.body)
 
 
