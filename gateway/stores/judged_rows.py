@@ -10,14 +10,13 @@ from gateway.judgement import JudgedAnswer, Judgement
 from gateway.ports import Clock
 from gateway.seldom import Seldom
 from gateway.stores.ledger_lost import LedgerLost
-from gateway.stores.rows import MAX_LABEL_CHARACTERS, Value, pico_usd
+from gateway.stores.rows import Value, fitting, label, pico_usd
 from gateway.stores.tables import LedgerTables, Statement
 
 _BATCH = 100
 _CLOSE_S = 5.0
 _FORGET_EVERY = 64
 _FORGET_AT_ONCE = 2000
-_INT64_MAX = 2**63 - 1
 
 _log = logging.getLogger(__name__)
 
@@ -130,9 +129,9 @@ def _statements(judged: JudgedAnswer) -> list[Statement]:
         "kind": judged.kind.value if judged.kind is not None else "",
         **_said(judged.judgement),
         "escalated_for": _label(judged.escalated_for),
-        "prompt_tokens": min(usage.prompt_tokens, _INT64_MAX) if usage is not None else None,
-        "cached_tokens": min(usage.cached_tokens, _INT64_MAX) if usage is not None else None,
-        "output_tokens": min(usage.output_tokens, _INT64_MAX) if usage is not None else None,
+        "prompt_tokens": fitting(usage.prompt_tokens) if usage is not None else None,
+        "cached_tokens": fitting(usage.cached_tokens) if usage is not None else None,
+        "output_tokens": fitting(usage.output_tokens) if usage is not None else None,
         "estimated": int(usage.estimated) if usage is not None else None,
         "cost_pico_usd": pico_usd(judged.cost_usd),
         "answer_s": judged.answer_s,
@@ -151,5 +150,5 @@ def _said(judgement: Judgement) -> dict[str, Value]:
 
 
 def _label(text: str) -> str:
-    """As every database takes it: no NUL, no half of a surrogate pair, and not too long."""
-    return text[:MAX_LABEL_CHARACTERS].replace("\0", "").encode("utf-8", "replace").decode()
+    """As both databases take it: PostgreSQL has no text with a NUL in it."""
+    return label(text).replace("\0", "")

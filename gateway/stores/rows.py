@@ -123,13 +123,13 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
         request=(
             arrival.id,
             arrival.received_unix_s,
-            _label(arrival.tenant),
+            label(arrival.tenant),
             arrival.operation,
-            _label(request.model) if request is not None else None,
-            _label(entry.route),
+            label(request.model) if request is not None else None,
+            label(entry.route),
             outcome.status,
             outcome.http_status,
-            _label(outcome.finish_reason),
+            label(outcome.finish_reason),
             outcome.error,
             int(request.stream) if request is not None else None,
             *(_forecast_counts(forecast) if forecast is not None else (None, None, None)),
@@ -139,9 +139,9 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             pico_usd(entry.cost_usd),
             len(entry.attempts),
             arrival.trace.trace_id,
-            _label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
+            label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
             *_task(arrival),
-            *((_label(serving.backend), _label(serving.model)) if serving is not None else (None, None)),
+            *((label(serving.backend), label(serving.model)) if serving is not None else (None, None)),
             *_steps(entry, first_s),
             *_pace(serving),
             entry.cache,
@@ -158,7 +158,7 @@ def pico_usd(cost_usd: Decimal | None) -> int | None:
     if cost_usd is None or not cost_usd.is_finite():
         return None
     pico_usd = round(cost_usd * PICO_USD_PER_USD)
-    return pico_usd if -_INT64_MAX <= pico_usd <= _INT64_MAX else _count(pico_usd)
+    return pico_usd if -_INT64_MAX <= pico_usd <= _INT64_MAX else fitting(pico_usd)
 
 
 def _tokens(attempts: Sequence[Attempt]) -> tuple[int, ...]:
@@ -225,8 +225,8 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
         )
     return (
         n,
-        _label(attempt.backend),
-        _label(attempt.model),
+        label(attempt.backend),
+        label(attempt.model),
         attempt.status,
         attempt.error,
         attempt.upstream_status,
@@ -238,15 +238,15 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
         attempt.last_token_s - received_s if attempt.last_token_s is not None else None,
         attempt.bursts,
         int(serves),
-        _count(usage.cache_write_tokens) if usage is not None else None,
-        _label(attempt.answered_model),
+        fitting(usage.cache_write_tokens) if usage is not None else None,
+        label(attempt.answered_model),
         attempt.cost_source,
         " ".join(attempt.cost_doubts),
         pico_usd(usage.stated_usd) if usage is not None else None,
     )
 
 
-def _label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
+def label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
     """A label of bounded length that SQLite can store: a lone surrogate has no UTF-8."""
     if len(text) <= most and text.isascii():
         return text
@@ -261,10 +261,11 @@ def _counts(*numbers: int) -> tuple[int, ...]:
     """Counts that fit SQLite's 64 bits: an upstream may claim any number of tokens."""
     if max(numbers) <= _INT64_MAX and min(numbers) >= -_INT64_MAX:
         return numbers
-    return tuple(map(_count, numbers))
+    return tuple(map(fitting, numbers))
 
 
-def _count(number: int) -> int:
+def fitting(number: int) -> int:
+    """The count itself, or the largest that 64 bits hold."""
     if -_INT64_MAX <= number <= _INT64_MAX:
         return number
     return _INT64_MAX if number > 0 else -_INT64_MAX
