@@ -58,15 +58,24 @@ async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[st
         else:
             await conversation.answer(_whole(work, tool, text))
 
+    async with _serve(respond) as upstream:
+        backends = {"scripted": {"use": "openai_compatible", "base_url": upstream.url}}
+        async with gateway_over(backends, {}, **policy) as address:
+            yield address, bodies
+
+
+@asynccontextmanager
+async def gateway_over(
+    backends: Mapping[str, Any], environment: Mapping[str, str], **policy: Any
+) -> AsyncIterator[str]:
+    """The address of a gateway in a process of its own, with one route over these backends, in this order."""
     with tempfile.TemporaryDirectory() as folder:
-        async with _serve(respond) as upstream:
-            file = Path(folder) / "policy.yaml"
-            backends = {"scripted": {"use": "openai_compatible", "base_url": upstream.url}}
-            routes = {"all": {"models": ["*"], "targets": ["scripted"]}}
-            file.write_text(yaml.safe_dump({"backends": backends, "routes": routes, **policy}))
-            async with serve_process(file, {}) as served:
-                port = (await served.until_logged(r"running on http://127\.0\.0\.1:(\d+)", within_s=60))[1]
-                yield f"http://127.0.0.1:{port}", bodies
+        file = Path(folder) / "policy.yaml"
+        routes = {"all": {"models": ["*"], "targets": list(backends)}}
+        file.write_text(yaml.safe_dump({"backends": dict(backends), "routes": routes, **policy}))
+        async with serve_process(file, environment) as served:
+            port = (await served.until_logged(r"running on http://127\.0\.0\.1:(\d+)", within_s=60))[1]
+            yield f"http://127.0.0.1:{port}"
 
 
 def _turn(work: Work, body: Mapping[str, Any]) -> tuple[str | None, str]:
