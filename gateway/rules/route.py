@@ -159,10 +159,11 @@ def _term(scorer: Scorer) -> Term:
 class CascadeStep:
     """A step of a cascade: the ``route`` with this step's targets alone, and who judges what they answer.
 
-    Its ``attempts`` are those that there may have been at its end, so that one is left for each step after it. The last step has no judges, and its answer goes out as it comes. Of the others an answer is held until it is
-    judged, up to ``max_held_bytes``; where nobody can say it goes out if the step ``serves_unsure``. The step may take
-    ``timeout_s``, an even share of the time that is left where it is ``None``. A stream that is held is kept alive with
-    a comment every ``keep_alive_s``.
+    Its ``attempts`` are those that there may have been at its end, so that one is left for each step after it. The last
+    step has no judges, and its answer goes out as it comes. Of the others an answer is held until it is judged, up to
+    ``max_held_bytes``; where nobody can say it goes out if the step ``serves_unsure``. The step may take ``timeout_s``,
+    an even share of the time that is left where it is ``None``. A stream that is held is kept alive with a comment
+    every ``keep_alive_s``.
     """
 
     route: Route
