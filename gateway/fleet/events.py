@@ -11,9 +11,6 @@ Whoever carries them (a stream, a pub/sub channel) owes this:
 * to one that joins, ``Fleet.under_way()`` of each replica that is there: what it missed, with its age.
 """
 
-from collections.abc import Iterable
-
-import msgspec
 from msgspec import Struct
 
 HEARTBEAT_S = 2.0
@@ -86,20 +83,3 @@ class Left(Struct, frozen=True, array_like=True, tag="x"):
 
 
 FleetEvent = Dispatched | FirstToken | Landed | Alive | Left
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(list[FleetEvent])
-
-
-def encode_events(events: Iterable[FleetEvent]) -> bytes:
-    """A batch of events as MessagePack: about 60 bytes each, and 16 for each chunk of a prompt."""
-    return _ENCODER.encode(list(events))
-
-
-def decode_events(data: bytes) -> list[FleetEvent]:
-    """The events of a batch.
-
-    Raises:
-        msgspec.DecodeError: it is none, or is of a version that we do not read.
-    """
-    return _DECODER.decode(data)

@@ -36,7 +36,7 @@ def _policy(shadow: str = "", other: str = PRICE, *, served: str = "", route: st
 async def _until(condition: Callable[[], object]) -> None:
     """Budgets are kept on disk, which takes its time."""
     async with asyncio.timeout(30):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  # a thread brings it about
             await asyncio.sleep(0)
 
 

@@ -1,4 +1,3 @@
-
 import pytest
 
 from gateway.caching.wishes import Wishes, read_wishes

@@ -6,19 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.msgpack import Decoder, encode
 
 from gateway.errors import ClientGone, UpstreamFailed
-from gateway.fleet.events import (
-    LEASE_S,
-    Alive,
-    Dispatched,
-    FirstToken,
-    FleetEvent,
-    Landed,
-    Left,
-    decode_events,
-    encode_events,
-)
+from gateway.fleet.events import LEASE_S, Alive, Dispatched, FirstToken, FleetEvent, Landed, Left
 from gateway.price import Usage
 
 
@@ -73,14 +64,14 @@ def test_a_replica_that_hears_everything_sees_what_the_other_sees(ours_and_their
 
 
 def test_events_survive_the_way(ours_and_theirs: tuple[Any, Any]) -> None:
-    """As bytes, in any number; a batch that is none is an error."""
+    """As the bytes in which replicas tell each other of them."""
     _, theirs = ours_and_theirs
     events = _told(theirs, "them")
     theirs.fail(UpstreamFailed("x"))
     theirs.fly("b").first_token(2000.0)
     events += [Alive("them"), Left("them")]
     assert [Dispatched, Landed, Dispatched, FirstToken, Alive, Left] == [type(event) for event in events]
-    assert events == decode_events(encode_events(events))
+    assert events == Decoder(list[FleetEvent]).decode(encode(events))
 
 
 def test_what_is_told_twice_or_of_nothing_known_changes_nothing(ours_and_theirs: tuple[Any, Any]) -> None:
