@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field
 
-from gateway.limits.calendar import read_period
+from gateway.rules.period_name import PeriodName
 from gateway.rules.tenant_specs import MODEL, Usd
 
 Step = str | dict[str, Any]
@@ -59,13 +59,7 @@ class ShadowSpec(BaseModel):
     to: TargetName
     share: Share
     usd: Usd
-    per: str = "day"
+    per: PeriodName = "day"
     judge: Judges | None = None
     concurrency: Annotated[int, Field(ge=1, le=64)] = 2
     most_load: Annotated[float, Field(gt=0)] = 1.0
-
-    @field_validator("per")
-    @classmethod
-    def _is_a_period(cls, text: str) -> str:
-        read_period(text)
-        return text

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field
 
 from gateway.errors import ConfigurationError
 from gateway.limits.calendar import read_period
 from gateway.limits.limit import NANO, Limit, Measure
+from gateway.rules.period_name import PeriodName
 from gateway.rules.route import Route, Spill, Target
 from gateway.rules.tenant_specs import MODEL, Usd, read_zone
 
@@ -24,14 +25,8 @@ class SpillSpec(BaseModel):
 
     to: Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_listed), Field(min_length=1)]
     usd: Usd
-    per: str = "day"
+    per: PeriodName = "day"
     after_s: Annotated[float, Field(ge=0)] = 2.0
-
-    @field_validator("per")
-    @classmethod
-    def _is_a_period(cls, text: str) -> str:
-        read_period(text)
-        return text
 
 
 def spilling(route: Route, spec: SpillSpec | None, *, target: Callable[[str, str], Target], time_zone: str) -> Route:

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
-from gateway.limits.calendar import read_period
+from gateway.rules.period_name import PeriodName
 from gateway.rules.tenant_specs import MODEL, Usd
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -26,14 +26,8 @@ class ExploreSpec(BaseModel):
     model_config = MODEL
 
     usd: Usd
-    per: str = "day"
+    per: PeriodName = "day"
     share: Share = 0.1
-
-    @field_validator("per")
-    @classmethod
-    def _is_a_period(cls, text: str) -> str:
-        read_period(text)
-        return text
 
 
 class CanarySpec(BaseModel):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from gateway.limits.calendar import Period, read_period
 from gateway.limits.limit import NANO, Measure
+from gateway.rules.period_name import PeriodName
 from gateway.task import TaskBudget, TaskRule
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
@@ -42,15 +43,8 @@ class LimitSpec(BaseModel):
     tokens: Amount | None = None
     usd: Usd | None = None
     concurrent: Amount | None = None
-    per: str | None = None
+    per: PeriodName | None = None
     unpriced: Literal["refuse", "allow"] | None = None
-
-    @field_validator("per")
-    @classmethod
-    def _is_a_period(cls, text: str | None) -> str | None:
-        if text is not None:
-            read_period(text)
-        return text
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
