@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from math import inf
 
 from gateway.caching.use import CacheUse
 from gateway.errors import Overloaded
 from gateway.forecast import Forecast
 from gateway.ledger.journal import Journal
 from gateway.limits.borrower import Borrower
-from gateway.limits.limit import FOREVER, NANO, Claim, Limit
+from gateway.limits.limit import NANO, Claim, Limit
 from gateway.limits.rate_headers import RawHeader, rate_headers
 from gateway.limits.refusal import refusal
 from gateway.limits.template_overhead import TemplateOverhead
@@ -43,10 +44,10 @@ class Gate:
         if short and self.borrower.lost:
             raise Overloaded("the limits cannot be checked now", retry_after_s=_LOST_RETRY_S)
         if short:
+            unix_s = self._clock.unix_s()
+            refusals = [refusal(one, claim.of(one.limit.measure), unix_s=unix_s) for one, _ in short]
             # The one that takes longest to come back speaks: before that, another refusal would follow.
-            worst = max(short, key=lambda shortage: shortage.allowance.window.end_unix_s % FOREVER.end_unix_s)
-            amount = claim.of(worst.allowance.limit.measure)
-            raise refusal(worst.allowance, amount, unix_s=self._clock.unix_s())
+            raise max(refusals, key=lambda error: inf if error.retry_after_s is None else error.retry_after_s)
 
     def leave(self, name: str, used: Claim) -> None:
         """It is over and took this much; what was reserved beyond it is free again. A second time is nothing."""

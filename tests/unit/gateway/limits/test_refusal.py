@@ -1,16 +1,20 @@
 """What clients are told of their limits."""
 
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from gateway.errors import LimitExceeded, Overloaded
+from gateway.errors import LimitExceeded, Overloaded, Rejected
 from gateway.limits.allowance import Allowance
+from gateway.limits.borrower import Borrower
 from gateway.limits.calendar import Window, read_period
-from gateway.limits.limit import FOREVER, NANO, Limit, Measure
+from gateway.limits.gate import Gate
+from gateway.limits.limit import FOREVER, NANO, Claim, Limit, Measure
 from gateway.limits.rate_headers import rate_headers
 from gateway.limits.refusal import refusal
+from gateway.stores.sqlite_lender import SqliteLender
 
 
 def _allowance(measure: Measure, amount: int, *, spent: int = 0, held: int = 0, **limit: Any) -> Allowance:
@@ -59,13 +63,22 @@ def _allowance(measure: Measure, amount: int, *, spent: int = 0, held: int = 0, 
             None,
         ),
         (
+            _allowance(Measure.TOKENS, 1000, spent=300, held=600),
+            700,
+            (
+                "the limit of tenant `acme` is 1,000 tokens per minute: 100 tokens left beside what requests under way "
+                "have reserved, and this request may take 700 tokens"
+            ),
+            5.0,
+        ),
+        (
             _allowance(Measure.CONCURRENT, 2, held=2, period=None),
             1,
             "the limit of tenant `acme` is 2 requests at a time, which are under way",
             1.0,
         ),
     ],
-    ids=["requests", "money", "never", "concurrent"],
+    ids=["requests", "money", "never", "reserved", "concurrent"],
 )
 def test_a_refusal_says_whose_limit_how_much_and_when(
     allowance: Allowance, amount: int, words: str, retry_after_s: float | None
@@ -107,3 +120,20 @@ def test_a_reset_reads_like_openais(left_s: float, said: bytes) -> None:
     """Hours, minutes and seconds, or milliseconds; a window that is over is over now."""
     headers = dict(rate_headers([_allowance(Measure.REQUESTS, 1)], unix_s=1020 - left_s))
     assert said == headers[b"x-ratelimit-reset-requests"]
+
+
+@pytest.mark.parametrize("scope", ["tenant:acme", "model:m"])
+async def test_of_several_limits_the_one_that_takes_longest_speaks(hand_clock: Any, tmp_path: Path, scope: str) -> None:
+    """Before it, coming back would only meet that one; one that can never be met takes for ever."""
+    lender = SqliteLender(tmp_path / "limits.sqlite3", clock=hand_clock)
+    gate = Gate(Borrower(lender, replica="only", clock=hand_clock), clock=hand_clock)
+    fields: dict[str, Any] = {"scope": scope, "zone": ZoneInfo("UTC")}
+    minute, day = (
+        Limit(measure=Measure.REQUESTS, amount=1, period=read_period(period), **fields) for period in ("minute", "day")
+    )
+    none = Limit(measure=Measure.CONCURRENT, amount=0, period=None, **fields)
+    await gate.enter("first", [minute, day], Claim(requests=1), lasts_s=60)
+    for limits, phrase in (([minute, day], "per day"), ([day, none], "at a time")):
+        with pytest.raises(Rejected, match=phrase):
+            await gate.enter("second", limits, Claim(requests=1, concurrent=1), lasts_s=60)
+    await lender.close()
