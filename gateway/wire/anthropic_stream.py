@@ -130,7 +130,7 @@ class AnthropicStream:
             return False
         events = data.count(b"\n\n")
         regular = data.count(b"\n\nevent: ") == events - 1 and data.count(b"\n") == events * 3
-        if not regular or b"\r" in data or _NOT_OF_BLOCKS.search(data):
+        if not regular or data.count(b"}\n\n") != events or b"\r" in data or _NOT_OF_BLOCKS.search(data):
             return False
         self.output_bytes += max(len(data) - events * (_FRAME_BYTES + _ENVELOPE_BYTES), events)
         return True
@@ -139,7 +139,7 @@ class AnthropicStream:
         data = event.data
         if self._over or not data:
             return b""
-        if self.visible and event.event == b"content_block_delta":
+        if self.visible and event.event == b"content_block_delta" and data.endswith(b"}"):
             self.output_bytes += max(len(data) - _ENVELOPE_BYTES, 1)
             return _framed(event.event, data)
         try:

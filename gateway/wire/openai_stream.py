@@ -1,7 +1,7 @@
 """One look at an OpenAI stream, chat or completion, as its bytes pass.
 
-Once something visible has gone by, events are parsed only where a search says that it matters; what the search finds
-inside text costs a parse and nothing else, for in JSON text a quotation mark is escaped.
+Once something visible has gone by, events are parsed only where a search says that it matters, or that they are cut
+short; what the search finds inside text costs a parse and nothing else, for in JSON text a quotation mark is escaped.
 """
 
 import re
@@ -167,7 +167,7 @@ class OpenAIStream:
             events = data.count(b"\n\n", 0, end)
             if data.count(b"\n\ndata: {", 0, end) != events - 1 or data.count(b"\n", 0, end) != 2 * events:
                 return 0
-        if data.find(b"\r", 0, end) >= 0:
+        if data.find(b"\r", 0, end) >= 0 or data.count(b"}\n\n", 0, end) != events:
             return 0
         self.output_bytes += max(end - events * (self._envelope_bytes + _FRAME_BYTES), events)
         return end
@@ -180,7 +180,7 @@ class OpenAIStream:
             return self._finish()
         if event.event == b"error":
             return self._fail(data)
-        if self.visible and _MATTERS.search(data) is None:
+        if self.visible and data.endswith(b"}") and _MATTERS.search(data) is None:
             self.output_bytes += max(len(data) - self._envelope_bytes, 1)
             return frame(data)
         return self._chunk(data)

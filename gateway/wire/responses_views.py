@@ -134,6 +134,8 @@ class ResponsesStream(_Look):
         if self.done or self.error is not None or not data or data.strip() == b"[DONE]":
             return b""
         name = event.event or _kind(data)
+        if not data.rstrip().endswith(b"}"):
+            raise UpstreamInvalid("the upstream sent an event that was cut short")
         self._began = True
         data = self._told(data)
         if name in _FAILS:
