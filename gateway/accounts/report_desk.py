@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from gateway.accounts.report import Report, make_report
 from gateway.accounts.report_reading import MOST_TASKS, TooMuch, read
 from gateway.accounts.selection import Selection
-from gateway.errors import InvalidRequest, Overloaded
+from gateway.errors import ConfigurationError, InvalidRequest, Overloaded
 from gateway.ports import Clock
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.tables import LedgerTables
@@ -42,7 +42,7 @@ class ReportDesk:
                 return await asyncio.to_thread(lambda: asyncio.run(self._make(selection, by)))
         except TooMuch as error:
             raise InvalidRequest(f"{error}; `headrace report` has no such bound") from None
-        except LedgerLost:
+        except (ConfigurationError, LedgerLost):  # whose words name a file or a server
             raise Overloaded("the ledger cannot be reached now", retry_after_s=_RETRY_S) from None
         finally:
             self._waiting -= 1

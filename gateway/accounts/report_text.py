@@ -15,6 +15,7 @@ from gateway.accounts.shadow_spending import ShadowSpending
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _NOTHING = "-"
+_LITTLE_USD = Decimal("0.01")
 
 HEADINGS = (
     "requests",
@@ -65,6 +66,11 @@ def as_csv(report: Report) -> str:
     return out.getvalue()
 
 
+def dollars(usd: Decimal) -> str:
+    """An amount for people: four decimals, and of little money as many as show it."""
+    return f"{usd:,.4f}" if not usd or usd >= _LITTLE_USD else f"{usd:.6f}"
+
+
 def _plain(one: Line) -> dict[str, Any]:
     fields = msgspec.structs.asdict(one)
     del fields["by"]
@@ -94,14 +100,14 @@ def _notes(total: Line, shadows: ShadowSpending) -> list[str]:
         notes.append(f"{total.unpriced_attempts} attempts have no known price: costs marked >= are at least so much.")
     if total.tasks.unknown:
         notes.append(
-            f"Nobody said how {total.tasks.unknown} tasks ended (${total.tasks.unknown_cost_usd:.4f}): they are in no "
-            "success rate and in no cost per success."
+            f"Nobody said how {total.tasks.unknown} tasks ended (${dollars(total.tasks.unknown_cost_usd)}): they are "
+            "in no success rate and in no cost per success."
         )
     if shadows.copies:
         at_least = ">=" if shadows.cost_usd is None else ""
         notes.append(
             f"{shadows.copies:,} copies went to shadows ({shadows.passed:,} passed, {shadows.failed:,} failed) for "
-            f"{at_least}${shadows.priced_cost_usd:,.4f}, which is in no figure above."
+            f"{at_least}${dollars(shadows.priced_cost_usd)}, which is in no figure above."
         )
     return ["", *notes] if notes else []
 
@@ -116,9 +122,9 @@ def _cells(one: Line) -> list[str]:
         f"{one.served / one.requests:.1%}" if one.requests else _NOTHING,
         f"{one.prompt_tokens:,}",
         f"{one.output_tokens:,}",
-        f"{at_least}{one.priced_cost_usd:,.4f}",
-        f"{one.retry_cost_usd:,.4f}",
-        f"{one.wasted_cost_usd:,.4f}",
+        f"{at_least}{dollars(one.priced_cost_usd)}",
+        dollars(one.retry_cost_usd),
+        dollars(one.wasted_cost_usd),
         f"{tasks.tasks:,}",
         _NOTHING
         if tasks.success_rate is None

@@ -11,7 +11,7 @@ from gateway.accounts.outcome import ReportedOutcome
 from gateway.accounts.pace import Pace
 from gateway.accounts.task_account import KnownOutcome, TaskAccount, known_outcome, task_account
 from gateway.accounts.verdicts import Verdicts
-from gateway.errors import NotFound, Overloaded
+from gateway.errors import ConfigurationError, NotFound, Overloaded
 from gateway.ports import Clock
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.rows import Value, pico_usd
@@ -150,7 +150,7 @@ class TaskBook:
         try:
             async with self._places:
                 yield
-        except LedgerLost:
+        except (ConfigurationError, LedgerLost):  # whose words name a file or a server
             raise Overloaded("the ledger cannot be reached now", retry_after_s=_RETRY_S) from None
         finally:
             self._waiting -= 1

@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.accounts.advice import Advice, Advised, advise
 from gateway.accounts.report_line import Line
+from gateway.accounts.report_text import dollars
 from gateway.clock import SystemClock
 from gateway.commands import report
 from gateway.settings import read_settings
@@ -51,7 +52,7 @@ def _lines(found: Advised) -> list[str]:
 def _paid(line: Line, total: Decimal) -> str:
     name, usd = line.by["backend"] or "(none)", line.priced_cost_usd
     return (
-        f"  {name:20} ${usd:,.4f} {float(usd / total):6.1%}  in vain ${line.wasted_cost_usd:,.4f}"
+        f"  {name:20} ${dollars(usd)} {float(usd / total):6.1%}  in vain ${dollars(line.wasted_cost_usd)}"
         f"  of {line.attempts} attempts"
     )
 

@@ -1,5 +1,6 @@
 """Opens the ledger's SQLite file: private to its owner, in WAL mode, with the tables of this version."""
 
+import logging
 import os
 import sqlite3
 from contextlib import suppress
@@ -10,6 +11,8 @@ from gateway.errors import ConfigurationError
 from gateway.stores.migrations import SCHEMA_VERSION, statements_from
 
 BUSY_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -80,6 +83,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             hint="a newer headrace wrote it: run that one, or choose another file",
         )
     if version < SCHEMA_VERSION:
+        if version:
+            _log.info(
+                "%s: bringing the ledger from version %d to %d", path, version, SCHEMA_VERSION
+            )  # may take a while
         for statement in statements_from(version):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -40,6 +40,7 @@ class LedgerWriter:
         self._adopting = True
         self._gone: list[str] = []
         self._complain = Seldom(_log)
+        self._tell_loss = Seldom(_log)
         self._thread = threading.Thread(target=self._run, name="headrace-ledger-rows", daemon=True)
         self.dropped = 0
 
@@ -168,4 +169,4 @@ class LedgerWriter:
         if requests > 0:
             with self._changed:
                 self.dropped += requests
-            self._complain("the ledger lost the rows of %d requests: %s", requests, reason)
+            self._tell_loss("the ledger lost the rows of %d requests: %s", requests, reason)

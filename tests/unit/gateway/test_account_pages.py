@@ -2,6 +2,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -288,3 +289,21 @@ async def test_a_report_that_nobody_can_make_is_refused_by_the_parameters_name(
     """Another tenant's is none that can be asked for."""
     answer = await client.get(f"/v1/report?{query}")
     assert (400, param) == (answer.status_code, answer.json()["error"]["param"])
+
+
+@pytest.mark.parametrize("path", ["/v1/tasks/t", "/v1/report"])
+async def test_a_ledger_that_cannot_be_read_is_no_clients_business(
+    client: httpx.AsyncClient, tmp_path: Path, path: str
+) -> None:
+    """Who asks is told to come again, and not where the file lies."""
+    await _ask(client, "t")
+    await _account(client, "t")
+    damaged = [file.write_bytes(b"no database" * 1000) for file in _files(tmp_path, "ledger.sqlite3*")]
+    assert damaged
+    answer = await client.get(path)
+    assert (503, "overloaded") == (answer.status_code, answer.json()["error"]["code"])
+    assert "the ledger cannot be reached now" == answer.json()["error"]["message"]
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    return sorted(folder.rglob(name))

@@ -225,6 +225,15 @@ async def test_a_report_can_be_read_by_people_and_programs(
     assert b"\x89PNG" == (tmp_path / "report.png").read_bytes()[:4]
 
 
+@pytest.mark.parametrize(
+    ("usd", "shown"),
+    [("0", "0.0000"), ("1234.5", "1,234.5000"), ("0.01", "0.0100"), ("0.000072", "0.000072"), ("1e-12", "0.000000")],
+)
+def test_little_money_is_shown_too(usd: str, shown: str) -> None:
+    """A cent and more has four decimals."""
+    assert shown == report_text.dollars(Decimal(usd))
+
+
 async def test_quantiles_are_within_a_step(books: Any, make_entry: MakeEntry) -> None:
     """A hundred answers of 1 to 100 seconds: each quantile is at most 1.5 % off."""
     entries = [make_entry(number, ended_s=100.0 + number) for number in range(1, 101)]
