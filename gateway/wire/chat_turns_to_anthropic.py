@@ -8,10 +8,8 @@ import hashlib
 import re
 from typing import Any
 
-import msgspec
-from msgspec import Raw
-
 from gateway.wire.anthropic_blocks import ERROR_MARK
+from gateway.wire.call_arguments import arguments_object
 from gateway.wire.data_url import inline
 from gateway.wire.hub import cannot_carry
 
@@ -23,7 +21,6 @@ EMPTY = "(no content)"
 _NOT_OF_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 _INSTRUCT = frozenset({"system", "developer"})
 _RESULTS = frozenset({"tool", "function"})
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 def turns_of(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
@@ -169,12 +166,7 @@ def _call(call: Fields, where: str) -> Fields:
     name, arguments = function.get("name"), function.get("arguments") or "{}"
     if not isinstance(name, str) or not isinstance(arguments, str):
         raise cannot_carry(f"{where}.function")
-    try:
-        _OBJECT.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
-        given: Any = {"malformed_arguments": arguments}
-    else:
-        given = Raw(arguments.encode())
+    given = arguments_object(arguments)
     return _marked({"type": "tool_use", "id": _id(call.get("id", "")), "name": name, "input": given}, call)
 
 

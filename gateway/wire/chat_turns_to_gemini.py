@@ -7,10 +7,8 @@ that follow each other are one. The thought that the model has signed goes back 
 import mimetypes
 from typing import Any
 
-import msgspec
-from msgspec import Raw
-
 from gateway.wire.anthropic_blocks import ERROR_MARK
+from gateway.wire.call_arguments import arguments_object, as_object
 from gateway.wire.data_url import inline
 from gateway.wire.hub import cannot_carry
 
@@ -18,7 +16,6 @@ Fields = dict[str, Any]
 
 _FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """What Google wants on calls that another model made, which no signature can prove."""
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 def contents_of(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
@@ -83,7 +80,7 @@ class _Contents:
             raise cannot_carry(where)
         self._names[call.get("id", "")] = function["name"]
         arguments = function.get("arguments") or "{}"
-        made: Fields = {"name": function["name"], "args": _object(arguments) or {"malformed_arguments": arguments}}
+        made: Fields = {"name": function["name"], "args": arguments_object(arguments)}
         return {"functionCall": {"id": call["id"], **made} if call.get("id") else made}
 
     def _result(self, message: Fields, where: str) -> Fields:
@@ -95,7 +92,7 @@ class _Contents:
         if any("text" not in part for part in parts):
             raise cannot_carry(f"{where}.content")
         text = "".join(part["text"] for part in parts)
-        response = _object(text) or {"result": text}
+        response = as_object(text) or {"result": text}
         if text.startswith(ERROR_MARK):
             response = {"error": text.removeprefix(ERROR_MARK)}
         return {"functionResponse": {"id": call_id, "name": name, "response": response}}
@@ -145,12 +142,3 @@ def _data(url: str, where: str) -> Fields:
 def _signature(message: Fields) -> str:
     blocks = [block for block in message.get("thinking_blocks") or () if isinstance(block, dict)]
     return next((block["signature"] for block in reversed(blocks) if block.get("signature")), "")
-
-
-def _object(text: str) -> Raw | None:
-    """The text as the JSON object that it is, byte for byte; ``None`` where it is none."""
-    try:
-        _OBJECT.decode(text.encode())
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return Raw(text.encode())
