@@ -11,7 +11,8 @@ _KEEP_MS = 3_600_000
 # KEYS: an account each. ARGV: the replica, the lease in milliseconds, how long accounts stay after their window's end,
 # then of each account the window's end in milliseconds, the limit, spent, taken, kept, need and wish. The arithmetic is
 # that of ``gateway.limits.lender.grant``. A lease that is longer than any is from before the clock was set back, or of
-# a server whose clock was ahead, and is shortened. An account whose window has no end (or is over) ends with its lines.
+# a server whose clock was ahead, and is shortened. What is no account, and what is no line, is thrown away: one of them
+# would keep all limits from being told for ever. An account whose window has no end (or is over) ends with its lines.
 _EXCHANGE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -23,11 +24,16 @@ for i = 1, #KEYS do
   local taken, kept = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local need, wish = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
   local claimed, replicas = 0, 1
-  local lines = redis.call('HGETALL', KEYS[i])
+  local lines = redis.pcall('HGETALL', KEYS[i])
+  if lines.err then
+    redis.call('DEL', KEYS[i])
+    lines = {}
+  end
   for j = 1, #lines, 2 do
     if lines[j] ~= replica then
       local granted, theirs, all, till = string.match(lines[j + 1], '(%d+) (%d+) (%d+) (%d+)')
-      granted, theirs, all, till = tonumber(granted), tonumber(theirs), tonumber(all), tonumber(till)
+      granted, theirs = tonumber(granted or 0), tonumber(theirs or 0)
+      all, till = tonumber(all or 0), tonumber(till or 0)
       if till > now + lease then
         till = now + lease
         redis.call('HSET', KEYS[i], lines[j], string.format('%.0f %.0f %.0f %.0f', granted, theirs, all, till))

@@ -102,6 +102,21 @@ async def test_every_account_ends_by_itself(redis_server: RedisServer) -> None:
     await store.close()
 
 
+@pytest.mark.parametrize("kind", ["a string", "a line of another version"])
+async def test_what_is_no_account_is_thrown_away(redis_server: RedisServer, kind: str) -> None:
+    """One key that somebody else wrote to does not keep all limits from being told."""
+    store = _store(redis_server.url)
+    need = Need(account="a", end_unix_s=FAR_UNIX_S, amount=9, spent=0, taken=0, kept=0, need=9)
+    with redis_server.client() as client:
+        if kind == "a string":
+            client.set("{test}:limit:a", "words")
+        else:
+            client.hset("{test}:limit:a", "other", "v9 5 5")
+        assert [Grant(9, 0, 1)] == await RedisLender(store).exchange("new", [need])
+        assert [b"new"] == list(client.hgetall("{test}:limit:a"))
+    await store.close()
+
+
 async def test_a_lease_from_before_the_clock_was_set_back_is_shortened(redis_server: RedisServer) -> None:
     """Or from a server whose clock was ahead: it is as long as any lease from now on, and not longer."""
     store = _store(redis_server.url)
