@@ -101,8 +101,11 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
         body, content_type = outlook.metrics(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
-    async def success(_: Request) -> Response:
-        return _json({"object": "success", "routes": outlook.success()})
+    async def success(request: Request) -> Response:
+        """Of the routes that are for the caller."""
+        allowed = outlook.door().identity(request.scope["headers"]).routes
+        known = {name: told for name, told in outlook.success().items() if allowed is None or name in allowed}
+        return _json({"object": "success", "routes": known})
 
     routes = [
         Route("/", home),

@@ -1,6 +1,7 @@
 """A gateway that steers by what clients say of their tasks: from their words to where requests go, over a restart."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,6 +71,23 @@ async def test_it_finds_out_who_is_worth_their_price(
         assert told["chances"] == again["chances"]
         assert told["canary"]["canary"] == again["canary"]["canary"]
         assert [await _task(client, f"u-{n}") for n in range(30)].count("strong") >= 20
+
+
+async def test_a_tenant_sees_the_routes_that_it_may_use(make_site: Any) -> None:
+    """Of others not even the names."""
+    keys = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("all", "some")}
+    policy = f"""{POLICY}
+      other: {{models: [o], targets: [weak/m], cost: [money, success]}}
+    tenants:
+      all: {{keys_sha256: [{keys["all"]}]}}
+      some: {{keys_sha256: [{keys["some"]}], routes: [other]}}
+    """
+    async with make_site().running(policy) as gateway:
+        transport = httpx.ASGITransport(app=gateway.asgi, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gate") as client:
+            for name, routes in (("all", {"chat", "other"}), ("some", {"other"})):
+                told = (await client.get("/v1/success", headers={"x-api-key": name})).json()
+                assert routes == told["routes"].keys()
 
 
 async def test_judges_teach_it_too(make_site: Any) -> None:
