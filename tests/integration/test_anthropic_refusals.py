@@ -27,7 +27,7 @@ BAD = [
 @pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
 @pytest.mark.parametrize("path", [MESSAGES, f"{MESSAGES}/count_tokens"])
 async def test_a_body_that_is_none_is_a_400_in_anthropics_shape(running: Any, path: str, body: bytes) -> None:
-    """V02, V05, V06: whatever is wrong with it; nobody is asked, and the next request is served."""
+    """Whatever is wrong with it; nobody is asked, and the next request is served."""
     response = await running.post(body, path=path)
     assert (400, "invalid_request_error") == (response.status_code, checked_error(response.content)["type"])
     assert 200 == (await running.post({**ASK, "model": "fake"}, path=MESSAGES)).status_code

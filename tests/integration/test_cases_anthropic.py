@@ -39,7 +39,7 @@ def recut(stream: bytes) -> dict[str, list[bytes]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_recut_streams_give_the_same_events(gateway_over: Any, kind: str) -> None:
-    """S01: however a stream is cut and its lines are ended, the client sees the same events."""
+    """However a stream is cut and its lines are ended, the client sees the same events."""
     cuts = recut(stream_of(kind))
     ways = iter(cuts.values())
 
@@ -62,7 +62,7 @@ ENDINGS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ending", ENDINGS)
 async def test_a_stream_that_stops_early_is_no_answer(gateway_over: Any, kind: str, ending: str) -> None:
-    """S04, S05: what was delivered stays, one error event follows, nothing invents an end, and the ledger knows."""
+    """What was delivered stays, one error event follows, nothing invents an end, and the ledger knows."""
     sent, clean = ENDINGS[ending](SCRIPTS[kind])
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -83,7 +83,7 @@ async def test_a_stream_that_stops_early_is_no_answer(gateway_over: Any, kind: s
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_empty_answer_is_a_502(gateway_over: Any, kind: str, stream: bool) -> None:
-    """S04: nothing was sent yet, so it is an answer of its own, in Anthropic's shape."""
+    """Nothing was sent yet, so it is an answer of its own, in Anthropic's shape."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await (conversation.stream() if stream else conversation.answer(b""))
@@ -108,7 +108,7 @@ ERRORS = {
 
 @pytest.mark.parametrize(("kind", "error"), [(kind, error) for kind, errors in ERRORS.items() for error in errors])
 async def test_an_error_inside_a_stream(gateway_over: Any, kind: str, error: bytes) -> None:
-    """S05: the deltas before it stay, then exactly one event with its words and its class; no inner host gets out."""
+    """The deltas before it stay, then exactly one event with its words and its class; no inner host gets out."""
     script = SCRIPTS[kind]
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -129,7 +129,7 @@ CACHED = {"input_tokens": 317, "cache_creation_input_tokens": 4425, "cache_read_
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_cache_tokens_are_counted_once(gateway_over: Any, stream: bool) -> None:
-    """A05: to OpenAI's clients the prompt is the sum of all three; Anthropic's see what Anthropic said; one ledger."""
+    """To OpenAI's clients the prompt is the sum of all three; Anthropic's see what Anthropic said; one ledger."""
     usage = Usage(prompt_tokens=4842, output_tokens=9, cached_tokens=100, cache_write_tokens=4425)
     script = AnthropicScript(usage=usage)
 
@@ -157,7 +157,7 @@ async def test_cache_tokens_are_counted_once(gateway_over: Any, stream: bool) ->
 
 
 async def test_cached_tokens_of_a_chat_are_no_input(gateway_over: Any) -> None:
-    """A05, the other way: Anthropic's clients add the three up themselves."""
+    """Anthropic's clients add the three up themselves."""
     writer = StreamWriter(Operation.CHAT, "id", "m", 1)
     usage = Usage(prompt_tokens=50, output_tokens=2, cached_tokens=40)
 
@@ -242,7 +242,7 @@ def price(usd: int) -> dict[str, int]:
 
 
 async def test_what_a_route_may_drop_is_told(gateway_over: Any) -> None:
-    """V07: refused by name where nobody said so; where the route says so, the answer names what was lost."""
+    """Refused by name where nobody said so; where the route says so, the answer names what was lost."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.answer(AnthropicScript().whole("a"))
@@ -261,7 +261,7 @@ async def test_what_a_route_may_drop_is_told(gateway_over: Any) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("container", "c"), ("mcp_servers", [{"url": "x"}]), ("speed", "fast")])
 async def test_what_only_anthropic_has_is_refused_elsewhere(gateway_over: Any, field: str, value: Any) -> None:
-    """V07: a 400 that names the client's field; nobody was asked in vain."""
+    """A 400 that names the client's field; nobody was asked in vain."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.answer(OpenAIScript(Operation.CHAT).whole("a"))

@@ -27,7 +27,7 @@ WHOLE = msgspec.json.encode({"choices": [{"index": 0, "message": {"content": "ok
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("deltas", [0, 1, 3])
 async def test_leaving_a_stream_closes_the_upstream(gateway_over: Any, path: str, deltas: int) -> None:
-    """C01: the upstream's connection closes as the client goes, wherever the stream was; nobody blames it."""
+    """The upstream's connection closes as the client goes, wherever the stream was; nobody blames it."""
     closed = asyncio.Event()
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -52,7 +52,7 @@ async def test_leaving_a_stream_closes_the_upstream(gateway_over: Any, path: str
 
 
 async def test_leaving_while_waiting_for_a_place_gives_it_up(start_gateway: Any, eventually: Any) -> None:
-    """C01: a client that leaves the queue is gone from it, and was never sent anywhere."""
+    """A client that leaves the queue is gone from it, and was never sent anywhere."""
     backends = {"b": {"use": "fake", "fail": [{"kind": "hang"}]}}
     admit = {"use": "fixed_concurrency", "limit": 1}
     front = await start_gateway({"backends": backends, "defaults": {"admit": admit}})
@@ -70,7 +70,7 @@ async def test_leaving_while_waiting_for_a_place_gives_it_up(start_gateway: Any,
 
 
 async def test_leaving_in_the_middle_of_the_body_is_recorded(running: Any) -> None:
-    """C01: a client that goes while it sends its body is one row, and nobody was asked for anything."""
+    """A client that goes while it sends its body is one row, and nobody was asked for anything."""
     client = await running.raw()
     await client.send(b'POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\n{"model"')
     client.hang_up()
@@ -80,7 +80,7 @@ async def test_leaving_in_the_middle_of_the_body_is_recorded(running: Any) -> No
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_leaving_a_whole_answer_ends_its_generation(gateway_over: Any, eventually: Any, path: str) -> None:
-    """C03: a client that gives up and asks again never has two generations running."""
+    """A client that gives up and asks again never has two generations running."""
     most_at_once = 0
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -114,7 +114,7 @@ FAULTS = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_another_backend_takes_over_while_nothing_was_seen(start_gateway: Any, stream: bool, fault: str) -> None:
-    """C04: a failure before the first visible token is repaired in silence; each try is on the ledger, paid once."""
+    """A failure before the first visible token is repaired in silence; each try is on the ledger, paid once."""
     price = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}
     broken = {"use": "fake", "fail": FAULTS[fault], "models": {"fake": {"price": {**price, "input_usd_per_mtok": 0}}}}
     well = {"use": "fake", "text": WORDS, "models": {"fake": {"price": price}}}
@@ -133,7 +133,7 @@ async def test_another_backend_takes_over_while_nothing_was_seen(start_gateway: 
 
 
 async def test_a_backend_that_hangs_is_given_up(start_gateway: Any) -> None:
-    """C04: a stream without a first token in time goes to another backend, and the first is told to stop."""
+    """A stream without a first token in time goes to another backend, and the first is told to stop."""
     free = {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}}
     backends = {
         "silent": {"use": "fake", "fail": [{"kind": "hang"}], "models": {"fake": free}},
@@ -146,7 +146,7 @@ async def test_a_backend_that_hangs_is_given_up(start_gateway: Any) -> None:
 
 
 async def test_a_first_piece_without_words_is_not_an_answer_yet(gateway_over: Any, events_of: Any) -> None:
-    """C04: opening frames are held back until there are words, so that a second try does not open twice."""
+    """Opening frames are held back until there are words, so that a second try does not open twice."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.stream(_event(role="assistant", content=""), end=False)
@@ -175,7 +175,7 @@ SEEN = {
 
 @pytest.mark.parametrize("seen", SEEN)
 async def test_what_was_seen_is_never_said_again(gateway_over: Any, events_of: Any, seen: str) -> None:
-    """C04: after the first visible piece a failure is one error, and no other backend is asked."""
+    """After the first visible piece a failure is one error, and no other backend is asked."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.stream(SEEN[seen], end=False)
@@ -191,7 +191,7 @@ async def test_what_was_seen_is_never_said_again(gateway_over: Any, events_of: A
 
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 async def test_the_number_of_tries_is_bounded(start_gateway: Any, attempts: int) -> None:
-    """C04: with all backends failing, the client's own retries included, nobody is asked more often than the limit."""
+    """With all backends failing, the client's own retries included, nobody is asked more often than the limit."""
     broken = {"use": "fake", "fail": [{"kind": "status", "status": 500}], "repeat": True}
     backends = dict.fromkeys(("a", "b", "c", "d"), broken)
     front = await start_gateway({"backends": backends, "defaults": {"attempts": attempts}})
@@ -204,7 +204,7 @@ async def test_the_number_of_tries_is_bounded(start_gateway: Any, attempts: int)
     ("after_s", "phrase"), [({"first_token_s": 0.05}, "no token within"), ({"total_s": 0.05}, "did not finish within")]
 )
 async def test_a_backend_without_a_sign_is_a_504(start_gateway: Any, after_s: dict[str, float], phrase: str) -> None:
-    """C04: an upstream that stays silent is a 504 that says what was waited for."""
+    """An upstream that stays silent is a 504 that says what was waited for."""
     front = await start_gateway(
         {"backends": {"b": {"use": "fake", "fail": [{"kind": "hang"}]}}, "defaults": {"timeouts": after_s}}
     )
@@ -215,7 +215,7 @@ async def test_a_backend_without_a_sign_is_a_504(start_gateway: Any, after_s: di
 
 
 async def test_a_stream_that_falls_silent_ends_with_an_error(start_gateway: Any, events_of: Any) -> None:
-    """C04: silence in the middle of a stream is one error in it."""
+    """Silence in the middle of a stream is one error in it."""
     backends = {"b": {"use": "fake", "text": WORDS, "fail": [{"kind": "stall", "after_chunks": 2}]}}
     front = await start_gateway({"backends": backends, "defaults": {"timeouts": {"idle_s": 0.05}}})
     *_, error = events_of((await front.post({"stream": True})).content)

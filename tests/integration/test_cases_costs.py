@@ -65,7 +65,7 @@ async def _attempt(gateway_over: Any, path: str, usage: Any, *, stream: bool, ho
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("how", USAGES)
 async def test_streamed_and_whole_answers_cost_the_same(gateway_over: Any, path: str, how: str) -> None:
-    """B06: wherever the upstream says what was used; where it says nothing, we count, and it is marked."""
+    """Wherever the upstream says what was used; where it says nothing, we count, and it is marked."""
     usage = USAGES[how]
     modes = [False] if path == ENDPOINTS[2] else [False, True]
     found = [await _attempt(gateway_over, path, usage, stream=stream, how=how, **PRICED) for stream in modes]
@@ -84,7 +84,7 @@ async def test_streamed_and_whole_answers_cost_the_same(gateway_over: Any, path:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_unknown_price_is_never_free(gateway_over: Any, stream: bool) -> None:
-    """B06: the cost is empty, and a zero that the upstream states is marked."""
+    """The cost is empty, and a zero that the upstream states is marked."""
     usage = {**COUNTS, "cost": 0}
     attempt = await _attempt(gateway_over, ENDPOINTS[0], usage, stream=stream, how="as usual")
     assert (None, "", "stated_zero") == (attempt["cost_pico_usd"], attempt["cost_source"], attempt["cost_doubts"])
@@ -105,7 +105,7 @@ async def test_an_unknown_price_is_never_free(gateway_over: Any, stream: bool) -
 async def test_every_prompt_token_is_paid_once(
     gateway_over: Any, stream: bool, prompt: int, cached: int, written: int, expected_micro_usd: int, doubts: str
 ) -> None:
-    """B08: whatever the upstream says of its cache, where the price has nothing to say of it."""
+    """Whatever the upstream says of its cache, where the price has nothing to say of it."""
     details = {"cached_tokens": cached, "cache_write_tokens": written}
     usage = {"prompt_tokens": prompt, "completion_tokens": 0, "prompt_tokens_details": details}
     attempt = await _attempt(gateway_over, ENDPOINTS[0], usage, stream=stream, how="as usual", **PRICED)
@@ -114,7 +114,7 @@ async def test_every_prompt_token_is_paid_once(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_cache_price_is_for_what_was_cached(gateway_over: Any, stream: bool) -> None:
-    """B08: with a price of its own, each part is paid by it, in whole numbers."""
+    """With a price of its own, each part is paid by it, in whole numbers."""
     price = {**PRICED["price"], "cached_input_usd_per_mtok": 0.3, "cache_write_usd_per_mtok": 3.75}
     details = {"cached_tokens": 900, "cache_write_tokens": 50}
     usage = {"prompt_tokens": 1000, "completion_tokens": 1, "prompt_tokens_details": details}

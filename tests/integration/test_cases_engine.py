@@ -36,7 +36,7 @@ async def _streamed(client: Any, **fields: Any) -> tuple[str, str, int]:
 
 
 async def test_stop_strings_are_cut_the_same_way_streamed_and_whole(front: Any) -> None:
-    """S09: no part of a stop string that matched is seen, all of one that did not is; both modes agree."""
+    """No part of a stop string that matched is seen, all of one that did not is; both modes agree."""
     client = front.openai()
     text, reason, tokens = await _whole(client)
     assert ("length", 28) == (reason, tokens)
@@ -73,7 +73,7 @@ async def test_several_at_once_get_their_own_answers(front: Any) -> None:
 
 
 async def test_leaving_frees_the_engine(front: Any, eventually: Any) -> None:
-    """C01: a client that leaves in the middle, streamed or whole, frees its slot for the next one within a second."""
+    """A client that leaves in the middle, streamed or whole, frees its slot for the next one within a second."""
     client = front.openai()
     endless = {**GREEDY, "max_tokens": 400}
     for _ in range(3):
@@ -98,7 +98,7 @@ async def test_what_does_not_fit_is_refused_with_the_code_that_clients_know(fron
 
 
 async def test_what_the_engine_cannot_do_is_refused_by_name(front: Any) -> None:
-    """V07: a parameter that the engine does not know is a 400 that names it; neutral values are none."""
+    """A parameter that the engine does not know is a 400 that names it; neutral values are none."""
     client = front.openai()
     unknown = {"modalities": ["audio"], "web_search_options": {}, "verbosity": "low", "thinking": {}, "of_next_year": 1}
     for name, value in unknown.items():
@@ -111,7 +111,7 @@ async def test_what_the_engine_cannot_do_is_refused_by_name(front: Any) -> None:
 
 
 async def test_numbers_that_are_none_do_not_reach_the_engine(front: Any) -> None:
-    """V02: a healthy request runs beside them and ends well."""
+    """A healthy request runs beside them and ends well."""
     healthy = asyncio.create_task(_whole(front.openai(), max_tokens=32))
     for value in (b"NaN", b"Infinity", b"-Infinity", b"1e999"):
         body = b'{"model":"any","temperature":%b,"messages":[{"role":"user","content":"hi"}]}' % value
@@ -121,7 +121,7 @@ async def test_numbers_that_are_none_do_not_reach_the_engine(front: Any) -> None
 
 
 async def test_zero_is_a_value_for_the_engine(front: Any) -> None:
-    """V04: temperature 0 is greedy and seed 0 is a seed: the same answer each time."""
+    """Temperature 0 is greedy and seed 0 is a seed: the same answer each time."""
     client = front.openai()
     for fields in ({"temperature": 0}, {"temperature": 1.0, "seed": 0}, {"temperature": 1.0, "top_p": 1e-6}):
         first, second = [await _whole(client, max_tokens=16, **fields) for _ in range(2)]

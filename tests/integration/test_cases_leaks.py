@@ -101,7 +101,7 @@ async def everything_said(collector: Any, caplog: Any, tmp_path: Any, monkeypatc
 async def test_no_words_of_the_conversation_are_kept(
     gateway_over: Any, everything_said: Any, respond: Any, status: int
 ) -> None:
-    """O05: prompts, tool results, images and answers appear in no log, metric, span or row, even when quoted back."""
+    """Prompts, tool results, images and answers appear in no log, metric, span or row, even when quoted back."""
     front, _ = await gateway_over(respond)
     body = {"messages": CONVERSATION, "tools": TOOLS, "seed": status, "stop": [MARKERS["stop"]]}
     await front.post(body)
@@ -112,7 +112,7 @@ async def test_no_words_of_the_conversation_are_kept(
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 302])
 async def test_our_key_is_in_no_reply_and_no_record(gateway_over: Any, everything_said: Any, status: int) -> None:
-    """X05: an upstream that quotes our key back at us does not make it public, and neither is the client's kept."""
+    """An upstream that quotes our key back at us does not make it public, and neither is the client's kept."""
     front, upstream = await gateway_over(_quote_the_key, api_key_env="PROVIDER_KEY")
     headers = {"authorization": f"Bearer {CLIENT_KEY}"}
     response = await front.post({"seed": status}, headers=headers)
@@ -125,7 +125,7 @@ async def test_our_key_is_in_no_reply_and_no_record(gateway_over: Any, everythin
 
 @pytest.mark.parametrize("respond", [_quote_the_key_in_a_stream, _quote_the_key_in_an_answer])
 async def test_our_key_is_not_in_an_answers_error(gateway_over: Any, everything_said: Any, respond: Any) -> None:
-    """X05: the same where the error comes inside a stream, or as an answer with status 200."""
+    """The same where the error comes inside a stream, or as an answer with status 200."""
     front, _ = await gateway_over(respond, api_key_env="PROVIDER_KEY")
     content = (await front.post({"stream": respond is _quote_the_key_in_a_stream})).text
     assert "error" in content
@@ -133,7 +133,7 @@ async def test_our_key_is_not_in_an_answers_error(gateway_over: Any, everything_
 
 
 async def test_refused_keys_are_not_kept(start_gateway: Any, everything_said: Any) -> None:
-    """X05: a wrong key, and its hash, are in no record and no reply."""
+    """A wrong key, and its hash, are in no record and no reply."""
     front = await start_gateway({"locked": True})
     response = await front.post(headers={"authorization": f"Bearer {CLIENT_KEY}"})
     assert 401 == response.status_code
@@ -144,7 +144,7 @@ async def test_refused_keys_are_not_kept(start_gateway: Any, everything_said: An
 async def test_the_log_at_its_most_talkative_tells_no_secret_and_cannot_be_forged(
     serve: Any, start_process: Any
 ) -> None:
-    """X05: at debug level too neither side's key is logged, and no name that a client chose begins a line."""
+    """At debug level too neither side's key is logged, and no name that a client chose begins a line."""
     async with serve(_quote_the_key) as upstream:
         backend = {"use": "openai_compatible", "base_url": upstream.url, "api_key_env": "PROVIDER_KEY"}
         served = await start_process(
@@ -169,7 +169,7 @@ async def test_the_log_at_its_most_talkative_tells_no_secret_and_cannot_be_forge
 
 
 async def test_a_plugins_bug_tells_nothing(start_gateway: Any, everything_said: Any, monkeypatch: Any) -> None:
-    """X05: an exception that quotes the prompt is a 500 and an entry; its text is told to nobody."""
+    """An exception that quotes the prompt is a 500 and an entry; its text is told to nobody."""
 
     @dataclass(frozen=True, kw_only=True)
     class Broken:
@@ -190,7 +190,7 @@ async def test_a_plugins_bug_tells_nothing(start_gateway: Any, everything_said: 
 
 
 async def test_only_our_headers_go_up_and_only_ours_come_down(gateway_over: Any) -> None:
-    """X06: neither side's headers cross: no credentials, cookies or hops up, no redirects or cookies down."""
+    """Neither side's headers cross: no credentials, cookies or hops up, no redirects or cookies down."""
 
     async def respond(_: Any, conversation: Any) -> None:
         headers = {
@@ -230,7 +230,7 @@ async def test_only_our_headers_go_up_and_only_ours_come_down(gateway_over: Any)
     ("name", "shown"), [("模型", "%E6%A8%A1%E5%9E%8B"), ("a\r\nset-cookie: x", None), ("é", "%C3%A9")]
 )
 async def test_a_name_that_no_header_can_hold_costs_no_answer(gateway_over: Any, name: str, shown: str | None) -> None:
-    """X06: names in other scripts, and names with line ends, are percent-encoded in our headers."""
+    """Names in other scripts, and names with line ends, are percent-encoded in our headers."""
     front, upstream = await gateway_over(_answer)
     response = await front.post({"model": name})
     assert 200 == response.status_code
@@ -251,7 +251,7 @@ SMUGGLED = {
 
 @pytest.mark.parametrize("name", SMUGGLED)
 async def test_ambiguous_framing_is_refused(running: Any, name: str) -> None:
-    """X06: a request whose end two readers could see in different places is a 400, and the connection ends."""
+    """A request whose end two readers could see in different places is a 400, and the connection ends."""
     client = await running.raw()
     await client.send(f"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n{SMUGGLED[name]}\r\n".encode())
     await client.send(b"0\r\n\r\nGET /healthz HTTP/1.1\r\nhost: h\r\n\r\n")

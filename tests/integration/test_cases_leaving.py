@@ -47,7 +47,7 @@ def _body(path: str, *, stream: bool) -> bytes:
 
 @every_place
 async def test_leaving_a_stream_after_three_words(gateway_over: Any, use: str, path: str, events: list[bytes]) -> None:
-    """C01: the upstream sees it within a second; what came is counted; it is the client's doing."""
+    """The upstream sees it within a second; what came is counted; it is the client's doing."""
     closed = asyncio.Event()
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -77,7 +77,7 @@ async def test_leaving_a_stream_after_three_words(gateway_over: Any, use: str, p
 async def test_giving_up_a_whole_answer_again_and_again(
     gateway_over: Any, eventually: Any, use: str, path: str, events: list[bytes]
 ) -> None:
-    """C03: one that retries has one generation at a time, and each is on the ledger."""
+    """One that retries has one generation at a time, and each is on the ledger."""
     del events
     most_at_once = 0
 

@@ -11,7 +11,7 @@ PICO = 10**12
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_place_comes_back_from_whoever_leaves(start_gateway: Any, eventually: Any, stream: bool) -> None:
-    """B03: with one place, each request of a hundred that hang up is followed by one that is let in."""
+    """With one place, each request of a hundred that hang up is followed by one that is let in."""
     fault = {"kind": "stall"} if stream else {"kind": "hang"}
     backend = {"use": "fake", "fail": [fault], "repeat": True}
     admit = {"use": "fixed_concurrency", "limit": 1, "queue": 0}
@@ -33,7 +33,7 @@ async def test_a_place_comes_back_from_whoever_leaves(start_gateway: Any, eventu
 
 
 async def test_who_waits_is_let_in_when_a_place_comes_free(start_gateway: Any, eventually: Any) -> None:
-    """B03: a request in the queue runs as soon as the one before it is given up."""
+    """A request in the queue runs as soon as the one before it is given up."""
     backend = {"use": "fake", "fail": [{"kind": "stall"}]}
     front = await start_gateway(
         {"backends": {"b": backend}, "defaults": {"admit": {"use": "fixed_concurrency", "limit": 1}}}
@@ -52,7 +52,7 @@ ENDPOINTS = ["/v1/chat/completions", "/v1/completions"]
 @pytest.mark.parametrize("usage", ["given", "in_last_chunk"])
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_streamed_and_whole_cost_the_same(start_gateway: Any, path: str, usage: str) -> None:
-    """B06: the same prompt has the same tokens and the same price in both modes, wherever the upstream counts."""
+    """The same prompt has the same tokens and the same price in both modes, wherever the upstream counts."""
     backend = {"use": "fake", "tokens": 20, "usage": usage, "models": {"fake": {"price": PRICE}}}
     front = await start_gateway({"backends": {"b": backend}})
     for stream in (True, False):
@@ -67,7 +67,7 @@ async def test_streamed_and_whole_cost_the_same(start_gateway: Any, path: str, u
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_missing_usage_is_counted_by_us(start_gateway: Any, path: str, stream: bool) -> None:
-    """B06: where the upstream does not count, we do; the row says so, and nothing is free."""
+    """Where the upstream does not count, we do; the row says so, and nothing is free."""
     backend = {"use": "fake", "tokens": 40, "usage": "missing", "models": {"fake": {"price": PRICE}}}
     front = await start_gateway({"backends": {"b": backend}})
     assert 200 == (await front.post({"stream": stream}, path=path)).status_code
@@ -79,14 +79,14 @@ async def test_missing_usage_is_counted_by_us(start_gateway: Any, path: str, str
 
 
 async def test_an_upstreams_own_cost_is_not_taken_for_the_price(gateway_over: Any) -> None:
-    """B06: a ``cost`` of zero in the usage changes nothing."""
+    """A ``cost`` of zero in the usage changes nothing."""
     front, _ = await gateway_over(_counting({**_usage(100, 0), "cost": 0}), models={"m": {"price": PRICE}})
     await front.post({"model": "m"})
     assert 100 * 10**6 + 10 * 10**7 == (await front.row())["cost_pico_usd"]
 
 
 async def test_an_unknown_price_is_not_free(running: Any) -> None:
-    """B06: without a price there is no cost, and a counter says how often."""
+    """Without a price there is no cost, and a counter says how often."""
     response = await running.post()
     assert "x-headrace-cost-usd" not in response.headers
     assert (await running.row())["cost_pico_usd"] is None
@@ -120,7 +120,7 @@ COUNTED = [
 async def test_each_token_is_paid_once(
     gateway_over: Any, counts: tuple[int, int], fresh: int, cached: int, cached_price: float | None
 ) -> None:
-    """B08: cached tokens have their price, or that of input where there is none; odd counts never pay us back."""
+    """Cached tokens have their price, or that of input where there is none; odd counts never pay us back."""
     price = {**PRICE, **({} if cached_price is None else {"cached_input_usd_per_mtok": cached_price})}
     front, _ = await gateway_over(_counting(_usage(*counts)), models={"m": {"price": price}})
     response = await front.post({"model": "m"})
@@ -135,7 +135,7 @@ ODD = [{"prompt_tokens": True}, {"prompt_tokens": -7, "completion_tokens": -7}, 
 
 @pytest.mark.parametrize("usage", ODD)
 async def test_odd_usage_costs_no_answer_and_is_never_negative(gateway_over: Any, usage: Any) -> None:
-    """B08: counts that are none fail nothing, and no row has a negative number."""
+    """Counts that are none fail nothing, and no row has a negative number."""
     front, _ = await gateway_over(_counting(usage), models={"m": {"price": PRICE}})
     assert 200 == (await front.post({"model": "m"})).status_code
     row = await front.row()

@@ -47,7 +47,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 async def test_one_server_span_and_one_client_span_a_try(start_gateway: Any, collector: Any, ending: str) -> None:
-    """O01: whatever ends a stream, its spans are there once, with status and tokens, and no gauge stays up."""
+    """Whatever ends a stream, its spans are there once, with status and tokens, and no gauge stays up."""
     fail, act, status, attempts, is_fault = ENDINGS[ending]
     timeouts = {"idle_s": 0.1 if ending == "timed out" else 60.0}
     front = await start_gateway({"backends": {"b": {"use": "fake", "fail": fail}}, "defaults": {"timeouts": timeouts}})
@@ -71,7 +71,7 @@ async def test_one_server_span_and_one_client_span_a_try(start_gateway: Any, col
 
 
 async def test_a_refused_request_has_a_server_span_alone(start_gateway: Any, collector: Any) -> None:
-    """O01: a request that was not admitted has its span, and no try."""
+    """A request that was not admitted has its span, and no try."""
     front = await start_gateway({"locked": True})
     await front.post()
     await front.post(b"no JSON", headers={"x-api-key": KEY})
@@ -80,7 +80,7 @@ async def test_a_refused_request_has_a_server_span_alone(start_gateway: Any, col
 
 
 async def test_each_abandoned_try_has_its_span(start_gateway: Any, collector: Any) -> None:
-    """O01: a failover is two client spans under one server span, of which only the first is an error."""
+    """A failover is two client spans under one server span, of which only the first is an error."""
     free = {"fake": {"price": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}}}
     paid = {"fake": {"price": {"input_usd_per_mtok": 9, "output_usd_per_mtok": 9}}}
     broken = {"use": "fake", "fail": [{"kind": "refuse"}], "models": free}
@@ -122,7 +122,7 @@ async def test_an_unsampled_trace_is_not_exported(start_gateway: Any, collector:
 
 
 async def test_a_request_does_not_inherit_the_trace_of_the_one_before(start_gateway: Any, collector: Any) -> None:
-    """O01: requests on one connection have traces of their own."""
+    """Requests on one connection have traces of their own."""
     front = await start_gateway()
     await front.post(headers={"traceparent": f"00-{TRACE_ID}-{PARENT_ID}-01"})
     await front.post()
@@ -133,7 +133,7 @@ async def test_a_request_does_not_inherit_the_trace_of_the_one_before(start_gate
 
 
 async def test_cached_tokens_are_part_of_the_input(gateway_over: Any, collector: Any) -> None:
-    """O05: the input count includes cached tokens, which are told apart, in row, metric and span alike."""
+    """The input count includes cached tokens, which are told apart, in row, metric and span alike."""
     usage = b'{"prompt_tokens":1000,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":900}}'
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -154,7 +154,7 @@ async def test_cached_tokens_are_part_of_the_input(gateway_over: Any, collector:
 
 
 async def test_what_clients_choose_makes_no_series(running: Any) -> None:
-    """O03: random models, users, paths and methods leave the number of series where it was."""
+    """Random models, users, paths and methods leave the number of series where it was."""
     await running.post()
     await running.post(b"no JSON")
     before = await running.series()

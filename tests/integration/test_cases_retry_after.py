@@ -49,7 +49,7 @@ def _refusing(status: int, values: list[Any]) -> Any:
 
 @pytest.mark.parametrize("said", SAID)
 async def test_an_upstreams_wait_is_obeyed(gateway_over: Any, said: str) -> None:
-    """C06: both forms count, junk does not, nothing is believed beyond the limit; meanwhile nobody is sent there."""
+    """Both forms count, junk does not, nothing is believed beyond the limit; meanwhile nobody is sent there."""
     values, least_s, most_s = SAID[said]
     front, upstream = await gateway_over(_refusing(429, values), max_retry_after_s=90)
     first, second = await front.post(), await front.post()
@@ -62,7 +62,7 @@ async def test_an_upstreams_wait_is_obeyed(gateway_over: Any, said: str) -> None
 
 
 async def test_a_503_that_names_a_time_is_obeyed_too(gateway_over: Any) -> None:
-    """C06: a 503 with ``Retry-After`` rests the backend at its first failure; one without does not."""
+    """A 503 with ``Retry-After`` rests the backend at its first failure; one without does not."""
     resting, _ = await gateway_over(_refusing(503, ["2"]))
     willing, _ = await gateway_over(_refusing(503, []))
     assert [502, 503] == [(await resting.post()).status_code for _ in range(2)]
@@ -70,14 +70,14 @@ async def test_a_503_that_names_a_time_is_obeyed_too(gateway_over: Any) -> None:
 
 
 async def test_the_wait_is_passed_on(gateway_over: Any) -> None:
-    """C06: the client of the refused request hears the upstream's time in whole seconds."""
+    """The client of the refused request hears the upstream's time in whole seconds."""
     front, _ = await gateway_over(_refusing(429, ["1.2"]))
     response = await front.post()
     assert ("2", "c") == (response.headers["retry-after"], response.json()["error"]["code"])
 
 
 async def test_our_own_limit_says_when_to_come_back(start_gateway: Any, eventually: Any) -> None:
-    """C06: a full gateway answers 503 with whole seconds."""
+    """A full gateway answers 503 with whole seconds."""
     admit = {"use": "fixed_concurrency", "limit": 1, "queue": 0}
     front = await start_gateway(
         {"backends": {"b": {"use": "fake", "fail": [{"kind": "stall"}]}}, "defaults": {"admit": admit}}
@@ -91,7 +91,7 @@ async def test_our_own_limit_says_when_to_come_back(start_gateway: Any, eventual
 
 
 async def test_idle_connections_that_the_upstream_closed_are_not_used(gateway_over: Any) -> None:
-    """C07: an upstream that closes each connection after its answer, without a word, costs nobody an answer."""
+    """An upstream that closes each connection after its answer, without a word, costs nobody an answer."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.answer(WHOLE)
@@ -105,7 +105,7 @@ async def test_idle_connections_that_the_upstream_closed_are_not_used(gateway_ov
 
 
 async def test_connections_are_dropped_before_the_upstream_would(gateway_over: Any) -> None:
-    """C07: a connection idle for longer than ``keep_alive_s`` is not used again; a fresh one is, by many requests."""
+    """A connection idle for longer than ``keep_alive_s`` is not used again; a fresh one is, by many requests."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.answer(WHOLE)
@@ -118,7 +118,7 @@ async def test_connections_are_dropped_before_the_upstream_would(gateway_over: A
 
 
 async def test_a_connection_that_closes_as_it_is_used_costs_another_try_elsewhere(gateway_over: Any) -> None:
-    """C07: a hang-up at the moment of the request is repaired by the failover loop, and nothing is sent twice there."""
+    """A hang-up at the moment of the request is repaired by the failover loop, and nothing is sent twice there."""
     executed: list[str] = []
 
     async def respond(request: Any, conversation: Any) -> None:
@@ -139,7 +139,7 @@ async def test_a_connection_that_closes_as_it_is_used_costs_another_try_elsewher
 
 
 async def test_idle_clients_are_kept_longer_than_proxies_do(start_gateway: Any) -> None:
-    """C07: our side closes an idle connection after ``HEADRACE_KEEP_ALIVE_S`` seconds, by default 75."""
+    """Our side closes an idle connection after ``HEADRACE_KEEP_ALIVE_S`` seconds, by default 75."""
     front = await start_gateway(keep_alive_s=1)
     assert 75 == (await start_gateway()).server.config.timeout_keep_alive
     client = await front.raw()

@@ -18,7 +18,7 @@ def _write(front: Any, policy: dict[str, Any]) -> None:
 
 
 async def test_a_removed_backend_gets_nothing_new_and_finishes_its_streams(start_gateway: Any, eventually: Any) -> None:
-    """R01: after a reload without it a backend is not asked again; what runs there ends in its own time."""
+    """After a reload without it a backend is not asked again; what runs there ends in its own time."""
     leaving = {"use": "fake", "text": WORDS, "seconds_per_token": 0.05, "models": FREE}
     backends = {"leaving": leaving, "staying": {"use": "fake", "models": PAID}}
     front = await start_gateway({"backends": backends})
@@ -38,7 +38,7 @@ async def test_a_removed_backend_gets_nothing_new_and_finishes_its_streams(start
 
 
 async def test_a_kept_backend_is_not_restarted_by_a_reload(start_gateway: Any) -> None:
-    """R01: what a reload does not change goes on as the same instance."""
+    """What a reload does not change goes on as the same instance."""
     backends = {"a": {"use": "fake"}, "b": {"use": "fake", "text": "before"}}
     front = await start_gateway({"backends": backends})
     a, b = front.backend("a"), front.backend("b")
@@ -51,7 +51,7 @@ async def test_a_kept_backend_is_not_restarted_by_a_reload(start_gateway: Any) -
 
 @pytest.mark.parametrize("text", ["", "backends: [", "backends: {}", "backends: {a: {use: fake, txt: hi}}", "\x00"])
 async def test_a_bad_file_changes_nothing(start_gateway: Any, caplog: Any, text: str) -> None:
-    """R01: a file that is wrong in any way keeps the old world whole, and is complained of in the log."""
+    """A file that is wrong in any way keeps the old world whole, and is complained of in the log."""
     front = await start_gateway()
     before = front.gateway.world
     front.policy_file.write_text(text, encoding="utf-8")
@@ -62,7 +62,7 @@ async def test_a_bad_file_changes_nothing(start_gateway: Any, caplog: Any, text:
 
 
 async def test_reloading_under_load_loses_nobody(start_gateway: Any) -> None:
-    """R01: requests and reloads at the same time all come to their answers."""
+    """Requests and reloads at the same time all come to their answers."""
     backend = {"use": "fake", "text": WORDS, "seconds_per_token": 0.001}
     front = await start_gateway({"backends": {"a": backend}})
 
@@ -81,7 +81,7 @@ async def test_reloading_under_load_loses_nobody(start_gateway: Any) -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 405, 409, 413, 422])
 async def test_what_the_request_is_to_blame_for_rests_no_backend(gateway_over: Any, status: int) -> None:
-    """R04: an upstream's 4xx, twenty in a row, never takes it out of service."""
+    """An upstream's 4xx, twenty in a row, never takes it out of service."""
     answer = msgspec.json.encode({"choices": [{"index": 0, "message": {"content": "ok"}, "finish_reason": "stop"}]})
 
     async def respond(request: Any, conversation: Any) -> None:
@@ -96,7 +96,7 @@ async def test_what_the_request_is_to_blame_for_rests_no_backend(gateway_over: A
 
 
 async def test_bad_bodies_long_prompts_and_hang_ups_rest_no_backend(start_gateway: Any, eventually: Any) -> None:
-    """R04: clients' own faults, and our own, leave a backend as healthy as it was."""
+    """Clients' own faults, and our own, leave a backend as healthy as it was."""
     stalls: list[Any] = [{"kind": "stall"}] * 20
     models = {"fake": {"context_tokens": 100}}
     front = await start_gateway({"backends": {"b": {"use": "fake", "fail": stalls, "models": models}}})
@@ -111,7 +111,7 @@ async def test_bad_bodies_long_prompts_and_hang_ups_rest_no_backend(start_gatewa
 
 
 async def test_one_failing_model_does_not_rest_another(gateway_over: Any) -> None:
-    """R04: health is kept for each model of a backend by itself."""
+    """Health is kept for each model of a backend by itself."""
     answer = msgspec.json.encode({"choices": [{"index": 0, "message": {"content": "ok"}, "finish_reason": "stop"}]})
 
     async def respond(request: Any, conversation: Any) -> None:
@@ -127,7 +127,7 @@ async def test_one_failing_model_does_not_rest_another(gateway_over: Any) -> Non
 
 
 async def test_a_backend_that_recovers_is_used_again(start_gateway: Any, eventually: Any) -> None:
-    """R05: after failures a backend rests for a while; then it is tried again and, being well, stays."""
+    """After failures a backend rests for a while; then it is tried again and, being well, stays."""
     fail = [{"kind": "status", "status": 500}] * 3
     front = await start_gateway({"backends": {"b": {"use": "fake", "fail": fail}}})
     assert [502, 502, 502] == [(await front.post()).status_code for _ in range(3)]
@@ -144,7 +144,7 @@ async def test_a_backend_that_recovers_is_used_again(start_gateway: Any, eventua
 
 
 async def test_all_backends_down_is_a_prompt_503(start_gateway: Any) -> None:
-    """R05: with every backend resting the client hears when to come back, at once, and nobody is asked."""
+    """With every backend resting the client hears when to come back, at once, and nobody is asked."""
     broken = {"use": "fake", "fail": [{"kind": "status", "status": 429, "retry_after_s": 7}], "repeat": True}
     front = await start_gateway({"backends": {"a": broken, "b": broken, "c": broken}})
     await front.post()
@@ -155,7 +155,7 @@ async def test_all_backends_down_is_a_prompt_503(start_gateway: Any) -> None:
 
 
 async def test_slowness_is_not_death(start_gateway: Any) -> None:
-    """R05: a slow answer counts as an answer."""
+    """A slow answer counts as an answer."""
     slow = {"use": "fake", "text": WORDS, "first_token_s": 0.02, "seconds_per_token": 0.01}
     front = await start_gateway({"backends": {"b": slow}})
     responses = await asyncio.gather(*(front.post() for _ in range(30)))

@@ -25,7 +25,7 @@ TRANSPORT = ["api_base", "base_url", "api_key", "model_list", "extra_headers", "
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_a_body_cannot_name_its_upstream(serve: Any, gateway_over: Any, path: str) -> None:
-    """X01: addresses and keys in a body are refused at its top and mean nothing inside; nobody connects there."""
+    """Addresses and keys in a body are refused at its top and mean nothing inside; nobody connects there."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.answer(WHOLE)
@@ -63,7 +63,7 @@ FORGED = {"x-forwarded-for": "127.0.0.1", "forwarded": "for=127.0.0.1", "x-real-
 
 @pytest.mark.parametrize("headers", [{}, FORGED], ids=["no key", "forged origin"])
 async def test_every_route_but_the_probes_needs_a_key(start_gateway: Any, headers: dict[str, str]) -> None:
-    """X03: each route that exists, today and tomorrow, answers 401 without a key, whatever origin is claimed."""
+    """Each route that exists, today and tomorrow, answers 401 without a key, whatever origin is claimed."""
     front = await start_gateway({"locked": True})
     for method, path in _routes(front):
         response = await front.http.request(method, path, headers=headers, content=b"{}" if method == "POST" else None)
@@ -97,7 +97,7 @@ BAD = [
 
 @pytest.mark.parametrize("header", GOOD)
 async def test_the_usual_ways_to_send_a_key(start_gateway: Any, header: str) -> None:
-    """X03: the scheme's case does not matter, and both headers may say the same."""
+    """The scheme's case does not matter, and both headers may say the same."""
     client = await (await start_gateway({"locked": True})).raw()
     await client.post(msgspec.json.encode(CHAT), headers=f"{header}\r\n")
     assert 200 == (await client.answer()).status
@@ -105,7 +105,7 @@ async def test_the_usual_ways_to_send_a_key(start_gateway: Any, header: str) -> 
 
 @pytest.mark.parametrize("header", BAD)
 async def test_other_credentials_are_refused(start_gateway: Any, header: str) -> None:
-    """X03: a wrong key, two that differ, or bytes that are no text are a 401, on the ledger without a tenant."""
+    """A wrong key, two that differ, or bytes that are no text are a 401, on the ledger without a tenant."""
     front = await start_gateway({"locked": True})
     client = await front.raw()
     await client.post(msgspec.json.encode(CHAT), headers=f"{header}\r\n")
@@ -115,7 +115,7 @@ async def test_other_credentials_are_refused(start_gateway: Any, header: str) ->
 
 
 async def test_a_key_of_a_megabyte(start_gateway: Any) -> None:
-    """X03: an endless key is a 431."""
+    """An endless key is a 431."""
     front = await start_gateway({"locked": True})
     client = await front.raw()
     await client.post(b"{}", headers=f"authorization: Bearer {'k' * 2**20}\r\n")
@@ -135,7 +135,7 @@ CODED = {
 
 @pytest.mark.parametrize("coding", CODED)
 async def test_compressed_bodies_are_read(running: Any, coding: str) -> None:
-    """X04: each supported coding works, with a length and without one."""
+    """Each supported coding works, with a length and without one."""
     client = await running.raw()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-encoding: {coding}\r\n"
     body = CODED[coding]
@@ -163,7 +163,7 @@ WRONGLY_CODED = {
 
 @pytest.mark.parametrize("name", WRONGLY_CODED)
 async def test_wrongly_compressed_bodies_are_refused_in_little_memory(start_gateway: Any, name: str) -> None:
-    """X04: unknown codings are 415, broken bodies 400, bombs 413, and none takes more than the limit and a block."""
+    """Unknown codings are 415, broken bodies 400, bombs 413, and none takes more than the limit and a block."""
     coding, body, status = WRONGLY_CODED[name]
     front = await start_gateway(max_body_bytes=MiB)
     tracemalloc.start()
@@ -177,14 +177,14 @@ async def test_wrongly_compressed_bodies_are_refused_in_little_memory(start_gate
 
 
 async def test_a_bomb_without_a_key_is_not_even_read(start_gateway: Any) -> None:
-    """X04: the key is checked first."""
+    """The key is checked first."""
     front = await start_gateway({"locked": True}, max_body_bytes=MiB)
     response = await front.post(CODED["gzip"], headers={"content-encoding": "br"})
     assert 401 == response.status_code
 
 
 async def test_identity_comes_from_the_key_alone(start_gateway: Any) -> None:
-    """X08: whatever a request says of itself, the ledger names the key's tenant; ``user`` is kept as a mere label."""
+    """Whatever a request says of itself, the ledger names the key's tenant; ``user`` is kept as a mere label."""
     front = await start_gateway({"locked": True})
     claims = {"user": "globex", "metadata": {"tenant": "globex", "user_api_key_team_id": "globex"}}
     headers = {"authorization": f"Bearer {KEY}", "x-tenant": "globex", "openai-organization": "globex"}
@@ -196,7 +196,7 @@ async def test_identity_comes_from_the_key_alone(start_gateway: Any) -> None:
 
 
 async def test_a_rotating_user_gets_no_further(start_gateway: Any, eventually: Any) -> None:
-    """X08: another ``user`` a call does not loosen the limit of the key."""
+    """Another ``user`` a call does not loosen the limit of the key."""
     admit = {"use": "fixed_concurrency", "limit": 1, "queue": 0}
     backends = {"b": {"use": "fake", "fail": [{"kind": "stall"}], "repeat": True}}
     front = await start_gateway({"backends": backends, "defaults": {"admit": admit}})

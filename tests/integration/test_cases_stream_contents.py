@@ -34,7 +34,7 @@ STREAMS = {
 async def test_usage_is_metered_always_and_shown_when_asked(
     gateway_over: Any, events_of: Any, stream: str, options: dict[str, bool] | None
 ) -> None:
-    """S06: one last chunk with usage where the client asked for it, none otherwise; the meter is the same."""
+    """One last chunk with usage where the client asked for it, none otherwise; the meter is the same."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.stream(_event([_choice(content="Hi")]), *STREAMS[stream], DONE)
@@ -104,7 +104,7 @@ def _put_together(events: list[Any]) -> dict[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("shape", CALLS)
 async def test_parallel_tool_calls_stay_apart(gateway_over: Any, events_of: Any, shape: str) -> None:
-    """S07: each call has one index, one id and one name, and arguments that are JSON by themselves."""
+    """Each call has one index, one id and one name, and arguments that are JSON by themselves."""
 
     async def respond(_: Any, conversation: Any) -> None:
         fragments = [_event([_choice(tool_calls=calls)]) for calls in CALLS[shape]]
@@ -119,7 +119,7 @@ async def test_parallel_tool_calls_stay_apart(gateway_over: Any, events_of: Any,
 
 
 async def test_two_calls_of_the_same_tool_stay_two(gateway_over: Any, events_of: Any) -> None:
-    """S07: the same name again, with whole arguments, is a second call."""
+    """The same name again, with whole arguments, is a second call."""
     calls = [_call("f", '{"a":1}', index=0), _call("f", '{"a":2}', index=0)]
 
     async def respond(_: Any, conversation: Any) -> None:

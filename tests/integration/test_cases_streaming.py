@@ -46,7 +46,7 @@ RECUTS = {
 
 @pytest.mark.parametrize("recut", RECUTS)
 async def test_recut_streams_give_the_same_events(gateway_over: Any, events_of: Any, recut: str) -> None:
-    """S01: however a stream is cut and its lines are ended, the client sees the same events."""
+    """However a stream is cut and its lines are ended, the client sees the same events."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.stream(*RECUTS[recut])
@@ -57,7 +57,7 @@ async def test_recut_streams_give_the_same_events(gateway_over: Any, events_of: 
 
 
 async def test_a_cut_at_any_offset_gives_the_same_events(gateway_over: Any, events_of: Any) -> None:
-    """S01: cut in two inside a character, a field name or a line end, nothing is lost and nothing is garbled."""
+    """Cut in two inside a character, a field name or a line end, nothing is lost and nothing is garbled."""
     offsets = iter(range(1, len(GOOD), 3))
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -71,7 +71,7 @@ async def test_a_cut_at_any_offset_gives_the_same_events(gateway_over: Any, even
 
 
 async def test_one_very_long_event(gateway_over: Any, events_of: Any) -> None:
-    """S01: an event of three megabytes passes; there is no hidden limit on a line."""
+    """An event of three megabytes passes; there is no hidden limit on a line."""
     long = _chunk(text="界" * 2**20)
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -104,7 +104,7 @@ async def _say_only_the_reason(conversation: Any, path: str) -> None:
 async def test_a_stream_that_stops_early_is_no_answer(
     gateway_over: Any, events_of: Any, path: str, ending: Any
 ) -> None:
-    """S04: an early end is one error in the stream and a truncated request on the ledger; no end is made up."""
+    """An early end is one error in the stream and a truncated request on the ledger; no end is made up."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await ending(conversation, path)
@@ -119,7 +119,7 @@ async def test_a_stream_that_stops_early_is_no_answer(
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("ending", [_say_only_done, _say_only_the_reason])
 async def test_either_end_mark_is_enough(gateway_over: Any, events_of: Any, path: str, ending: Any) -> None:
-    """S04: ``[DONE]`` without a reason and a reason without ``[DONE]`` are both whole answers."""
+    """``[DONE]`` without a reason and a reason without ``[DONE]`` are both whole answers."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await ending(conversation, path)
@@ -135,7 +135,7 @@ async def test_either_end_mark_is_enough(gateway_over: Any, events_of: Any, path
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("content", [b"", b'{"id": "u", "choices": [{"ind'])
 async def test_no_answer_at_all_is_a_502(gateway_over: Any, path: str, stream: bool, content: bytes) -> None:
-    """S04: an empty or broken-off answer of which nothing was seen is a 502 in the envelope, streamed or not."""
+    """An empty or broken-off answer of which nothing was seen is a 502 in the envelope, streamed or not."""
 
     async def respond(_: Any, conversation: Any) -> None:
         if stream:
@@ -152,7 +152,7 @@ async def test_no_answer_at_all_is_a_502(gateway_over: Any, path: str, stream: b
 
 
 async def test_a_whole_answer_cut_off_by_the_connection_is_a_502(gateway_over: Any) -> None:
-    """S04: a whole answer whose connection breaks in its middle is not passed on."""
+    """A whole answer whose connection breaks in its middle is not passed on."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{")
@@ -172,7 +172,7 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", ERRORS)
 async def test_errors_inside_a_stream_survive_as_one_event(gateway_over: Any, events_of: Any, name: str) -> None:
-    """S05: what came before an error stays; its words and its class come once, without our hosts; then it ends."""
+    """What came before an error stays; its words and its class come once, without our hosts; then it ends."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.stream(_event(_chunk(text="a")), _event(_chunk(text="b")), ERRORS[name], DONE)
@@ -188,7 +188,7 @@ async def test_errors_inside_a_stream_survive_as_one_event(gateway_over: Any, ev
 
 
 async def test_half_an_event_and_a_reset_is_one_error(gateway_over: Any, events_of: Any) -> None:
-    """S05: half a line is never followed by ours: the client gets whole events and one error."""
+    """Half a line is never followed by ours: the client gets whole events and one error."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.stream(_event(_chunk(text="a")), _event(_chunk(text="b")), b'data: {"choi', end=False)

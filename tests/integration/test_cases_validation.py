@@ -43,7 +43,7 @@ CONTENTS = {"null": {"content": None}, "empty": {"content": ""}, "absent": {}, "
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("calls", [{}, {"tool_calls": [CALL]}], ids=["no calls", "with calls"])
 async def test_an_assistant_turn_without_text_is_passed_on(recorded: Any, content: str, calls: dict[str, Any]) -> None:
-    """V01: a replayed turn without text is accepted, and no message and no call of it is lost or filled up."""
+    """A replayed turn without text is accepted, and no message and no call of it is lost or filled up."""
     front, upstream = recorded
     messages = [
         {"role": "user", "content": "hi"},
@@ -62,7 +62,7 @@ NO_NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999", '"nan"', '"inf"']
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("field", NUMBER_FIELDS)
 async def test_what_is_no_number_is_refused_by_name(recorded: Any, path: str, field: str) -> None:
-    """V02: not-a-number and infinity, however they are spelt, are a 400 that names the field and reach nobody."""
+    """Not-a-number and infinity, however they are spelt, are a 400 that names the field and reach nobody."""
     front, upstream = recorded
     for value in NO_NUMBERS:
         response = await front.post(
@@ -74,7 +74,7 @@ async def test_what_is_no_number_is_refused_by_name(recorded: Any, path: str, fi
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
 async def test_what_is_no_number_inside_a_field_is_refused(recorded: Any, value: str) -> None:
-    """V02: the same inside ``logit_bias``."""
+    """The same inside ``logit_bias``."""
     front, upstream = recorded
     response = await front.post(b'{%b,"logit_bias":{"5":%b}}' % (CHAT_FIELDS, value.encode()))
     assert "logit_bias" in _check_envelope(response)["param"]
@@ -86,7 +86,7 @@ ZEROS = {"temperature": 0, "top_p": 0, "seed": 0, "presence_penalty": 0, "freque
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_zero_is_a_value(gateway_over: Any, path: str) -> None:
-    """V04: zeros and empty lists arrive as they were sent, also after a fallback; what was absent stays absent."""
+    """Zeros and empty lists arrive as they were sent, also after a fallback; what was absent stays absent."""
     statuses = iter((503, 200))
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -119,7 +119,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 async def test_half_a_surrogate_pair_is_refused_everywhere(recorded: Any, place: str) -> None:
-    """V05: an escape that no UTF-8 can hold is a 400 wherever it stands, and the answer to it is valid JSON."""
+    """An escape that no UTF-8 can hold is a 400 wherever it stands, and the answer to it is valid JSON."""
     front, upstream = recorded
     for half in LONE:
         _check_envelope(await front.post(PLACES[place] % half))
@@ -130,14 +130,14 @@ async def test_half_a_surrogate_pair_is_refused_everywhere(recorded: Any, place:
 @pytest.mark.parametrize("path", ENDPOINTS)
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
 async def test_other_encodings_are_refused(recorded: Any, path: str, encoding: str) -> None:
-    """V05: a body that is not UTF-8 is a 400."""
+    """A body that is not UTF-8 is a 400."""
     front, _ = recorded
     body = (b"{%b}" % FIELDS[path].replace(b"hi", "é".encode())).decode().encode(encoding)
     _check_envelope(await front.post(body, path=path))
 
 
 async def test_a_header_that_is_no_text_is_harmless(recorded: Any) -> None:
-    """V05: bytes in headers that are no text of any kind neither fail the request nor reach the upstream."""
+    """Bytes in headers that are no text of any kind neither fail the request nor reach the upstream."""
     front, upstream = recorded
     client = await front.raw()
     await client.post(b"{%b}" % CHAT_FIELDS, headers="x-user: \xff\xfe\r\ntracestate: \xff\r\nx-request-id: \xe4\r\n")
@@ -174,7 +174,7 @@ WRONG_BODIES = {
 
 @pytest.mark.parametrize("name", WRONG_BODIES)
 async def test_wrong_bodies_are_400s_that_quote_nothing(recorded: Any, name: str) -> None:
-    """V06: what is no request is a 400 in the envelope, whose words hold nothing of what was sent."""
+    """What is no request is a 400 in the envelope, whose words hold nothing of what was sent."""
     front, upstream = recorded
     error = _check_envelope(await front.post(WRONG_BODIES[name]))
     assert "invalid_request_error" == error["type"]
@@ -184,7 +184,7 @@ async def test_wrong_bodies_are_400s_that_quote_nothing(recorded: Any, name: str
 
 
 async def test_an_unknown_model_is_a_404_that_quotes_nothing(gateway_over: Any) -> None:
-    """V06: a model that no route answers is a 404 for the field ``model``."""
+    """A model that no route answers is a 404 for the field ``model``."""
     front, _ = await gateway_over(None, policy={"routes": {"one": {"models": ["known"], "targets": ["up"]}}})
     error = _check_envelope(await front.post({"model": MARKER}), status=404, param="model")
     assert "model_not_found" == error["code"]
@@ -232,7 +232,7 @@ PARAMETERS = {
 
 @pytest.mark.parametrize(("path", "name"), [*itertools.chain(*([(p, n) for n in PARAMETERS[p]] for p in ENDPOINTS))])
 async def test_every_documented_parameter_arrives(recorded: Any, path: str, name: str) -> None:
-    """V07: each documented parameter, and one of next year, arrives at an OpenAI-shaped upstream as it was sent."""
+    """Each documented parameter, and one of next year, arrives at an OpenAI-shaped upstream as it was sent."""
     front, upstream = recorded
     await front.post({name: PARAMETERS[path][name]}, path=path)
     (request,) = upstream.requests

@@ -30,7 +30,7 @@ def test_the_table_of_translations_is_current() -> None:
 
 
 def test_no_field_is_dropped_in_silence() -> None:
-    """V07: of all that the clients' formats document, only what no answer depends on stays behind untold."""
+    """Of all that the clients' formats document, only what no answer depends on stays behind untold."""
     rows = [line.strip("|").split("|") for line in page().splitlines() if line.startswith("| `")]
     for column, provider in enumerate(providers(), start=1):
         silent = {row[0].strip(" `") for row in rows if row[column].strip() == "not needed"}

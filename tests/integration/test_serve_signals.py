@@ -42,7 +42,7 @@ async def _until_nothing_more_comes(unread: socket.socket) -> None:
 
 
 async def test_a_drain_lets_streams_finish(start_process: Any) -> None:
-    """P01: after SIGTERM running streams finish whole, probes tell the two states apart, new work is turned away."""
+    """After SIGTERM running streams finish whole, probes tell the two states apart, new work is turned away."""
     served = await start_process({"backends": {"slow": SLOW}}, HEADRACE_DRAIN_S="30")
     clients = await _streaming(served, 20)
     served.signal(signal.SIGTERM)
@@ -62,7 +62,7 @@ async def test_a_drain_lets_streams_finish(start_process: Any) -> None:
 
 
 async def test_a_drain_ends_streams_at_its_limit(start_process: Any, collector: Any) -> None:
-    """P01: what still runs at the limit gets one error in its stream, a row and its spans, and the exit code is 0."""
+    """What still runs at the limit gets one error in its stream, a row and its spans, and the exit code is 0."""
     spans_to = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.endpoint}
     served = await start_process({"backends": {"stalled": STALLED}}, HEADRACE_DRAIN_S="0.1", **spans_to)
     clients = await _streaming(served, 5)
@@ -76,7 +76,7 @@ async def test_a_drain_ends_streams_at_its_limit(start_process: Any, collector: 
 
 
 async def test_a_whole_answer_is_refused_at_the_limit(start_process: Any) -> None:
-    """P01: a request that has no answer yet at the limit gets a 503 of its own."""
+    """A request that has no answer yet at the limit gets a 503 of its own."""
     served = await start_process(
         {"backends": {"b": {"use": "fake", "fail": [{"kind": "hang"}]}}}, HEADRACE_DRAIN_S="0.1"
     )
@@ -91,7 +91,7 @@ async def test_a_whole_answer_is_refused_at_the_limit(start_process: Any) -> Non
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal_ends_it_now(start_process: Any, first: signal.Signals) -> None:
-    """P01: who asks twice means it; the ledger is drained all the same."""
+    """Who asks twice means it; the ledger is drained all the same."""
     served = await start_process({"backends": {"stalled": STALLED}}, HEADRACE_DRAIN_S="600")
     await _streaming(served, 2)
     served.signal(first)
@@ -102,7 +102,7 @@ async def test_a_second_signal_ends_it_now(start_process: Any, first: signal.Sig
 
 
 async def test_a_client_that_does_not_read_holds_nobody_up(start_process: Any) -> None:
-    """P01: a connection that takes no bytes is cut when its time for the last ones is over."""
+    """A connection that takes no bytes is cut when its time for the last ones is over."""
     endless = {"use": "fake", "text": "x" * 2**16, "tokens": 4000}
     served = await start_process({"backends": {"endless": endless}}, HEADRACE_DRAIN_S="600")
     client = await served.connect()
@@ -117,7 +117,7 @@ async def test_a_client_that_does_not_read_holds_nobody_up(start_process: Any) -
 
 
 async def test_an_idle_server_ends_at_once(start_process: Any) -> None:
-    """P01: without work there is nothing to wait for, open connections or not; and nothing is written to complain."""
+    """Without work there is nothing to wait for, open connections or not; and nothing is written to complain."""
     served = await start_process()
     client = await served.connect()
     served.signal(signal.SIGTERM)

@@ -24,7 +24,7 @@ BIG = _event("x" * 2**16)
 
 @pytest.mark.parametrize("coding", ["gzip, deflate, br, zstd", "identity"])
 async def test_stream_headers_ask_nobody_to_buffer(running: Any, coding: str) -> None:
-    """P03: a stream says that it must not be cached, transformed or held back, and is never compressed."""
+    """A stream says that it must not be cached, transformed or held back, and is never compressed."""
     async with running.stream(headers={"accept-encoding": coding}) as response:
         assert "text/event-stream; charset=utf-8" == response.headers["content-type"]
         assert "no-cache, no-transform" == response.headers["cache-control"]
@@ -34,7 +34,7 @@ async def test_stream_headers_ask_nobody_to_buffer(running: Any, coding: str) ->
 
 
 async def test_each_event_passes_as_soon_as_it_is_there(gateway_over: Any) -> None:
-    """P03: an event reaches the client while the upstream waits for word that it did."""
+    """An event reaches the client while the upstream waits for word that it did."""
     arrived: asyncio.Queue[None] = asyncio.Queue()
 
     async def respond(_: Any, conversation: Any) -> None:
@@ -59,7 +59,7 @@ async def test_each_event_passes_as_soon_as_it_is_there(gateway_over: Any) -> No
 
 
 async def test_a_body_of_twenty_megabytes(gateway_over: Any) -> None:
-    """P03: a large request passes whole."""
+    """A large request passes whole."""
 
     async def respond(_: Any, conversation: Any) -> None:
         await conversation.answer(b'{"choices":[{"index":0,"message":{"content":"ok"},"finish_reason":"stop"}]}')

@@ -57,7 +57,7 @@ def test_what_it_says_of_itself_is_true(engine: Engine) -> None:
 
 
 def test_every_control_text_of_the_model_stays_text(engine: Engine) -> None:
-    """In a name, in content and in a raw prompt; the ids hold the template's control tokens only (L07)."""
+    """In a name, in content and in a raw prompt; the ids hold the template's control tokens only."""
     control = engine._vocabulary.control
     innocent = engine._intake._reader.read_messages([ChatMessage(role="user", content="x", name="x")])
     for text in control.values():
@@ -109,14 +109,14 @@ def test_choices_continue_one_prompt_each_its_own_way(engine: Engine) -> None:
 
 
 def test_a_stop_string_over_several_tokens_is_never_shown(engine: Engine) -> None:
-    """Cut out of what the model says without it (S09)."""
+    """Cut out of what the model says without it."""
     whole = _text(engine, text=_RIVER, max_tokens=40, speculative=_STRICT)
     stop = whole[len(whole) // 2 : len(whole) // 2 + 14]
     assert whole.partition(stop)[0] == _text(engine, text=_RIVER, max_tokens=40, stop=(stop,), speculative=_STRICT)
 
 
 def test_a_prompt_that_leaves_no_room_is_refused_with_the_numbers(engine: Engine) -> None:
-    """At the context's length, one over, and three times it; one under gets its token (L09)."""
+    """At the context's length, one over, and three times it; one under gets its token."""
     for length in (512, 513, 1536):
         with pytest.raises(ContextLengthExceeded, match=f"512 tokens, but the prompt has {length} tokens"):
             engine.prepare(Generate(id=1, token_ids=(28,) * length))
@@ -125,7 +125,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_the_numbers(engine: Engine
 
 
 def test_an_emoji_is_shown_whole_or_not_at_all(engine: Engine) -> None:
-    """The model copies characters of several tokens each; no halves are shown at any max_tokens (L08)."""
+    """The model copies characters of several tokens each; no halves are shown at any max_tokens."""
     prompt = "🦙🌊🦙🌊🦙🌊🦙🌊🦙"
     whole = _text(engine, text=prompt, max_tokens=16)
     for max_tokens in range(1, 16, 3):

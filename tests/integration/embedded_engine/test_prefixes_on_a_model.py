@@ -38,7 +38,7 @@ def _ask(number: int, word: str, *, beginning: str = "", **fields: Any) -> Gener
 
 
 def test_everybody_gets_the_answer_of_an_engine_alone(crowded: Engine) -> None:
-    """Sixteen at once, each with a secret, half of them dropped, and again: nobody says another's secret (L04).
+    """Sixteen at once, each with a secret, half of them dropped, and again: nobody says another's secret.
 
     In a crowd logits differ a little from those of a sequence alone, for whoever shares the cells changes the order of
     sums, and a near tie may fall the other way: so few answers may go another way after their first words, and none may

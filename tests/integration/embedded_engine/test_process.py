@@ -84,7 +84,7 @@ async def test_a_full_queue_and_a_bad_field_are_told_by_code(engine: EngineProce
 
 
 async def test_leaving_early_frees_the_slot(engine: EngineProcess) -> None:
-    """The engine says itself that nobody runs any more; what it then serves is served at once (L06)."""
+    """The engine says itself that nobody runs any more; what it then serves is served at once."""
     for _ in range(3):
         async with aclosing(engine.generate(Generate(text="Once upon a time", max_tokens=400, seed=1))) as generation:
             async for event in generation:

@@ -1,4 +1,4 @@
-"""L07 on the real model's own vocabulary: no word of a client becomes a control token, whatever it says."""
+"""On the real model's own vocabulary: no word of a client becomes a control token, whatever it says."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Speculation on SmolLM2-135M-Instruct, through both kernels: the same answers, and the right law (L01, L06)."""
+"""Speculation on SmolLM2-135M-Instruct, through both kernels: the same answers, and the right law."""
 
 import math
 from collections import Counter

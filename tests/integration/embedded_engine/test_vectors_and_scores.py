@@ -71,7 +71,7 @@ def test_a_likely_text_scores_better_and_the_prompt_comes_back(engine: Engine) -
 
 
 def test_an_answer_scores_what_it_scored_when_it_was_drawn(engine: Engine) -> None:
-    """Prompt and answer read as one prompt; the kernels' rounding is all that differs (L02)."""
+    """Prompt and answer read as one prompt; the kernels' rounding is all that differs."""
     ask = Generate(id=next(_numbers), text=_RIVER, max_tokens=30, seed=4, echo=True, logprobs=3)
     events = _events(engine, ask)
     prompt, answer = _entries(events, Echo), _entries(events, Text)
@@ -86,7 +86,7 @@ def test_an_answer_scores_what_it_scored_when_it_was_drawn(engine: Engine) -> No
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_drafted_or_not_the_emitted_tokens_have_their_own_logprobs(engine: Engine, temperature: float) -> None:
-    """As far as the texts agree, and with kernels that round alike to their ends (L02)."""
+    """As far as the texts agree, and with kernels that round alike to their ends."""
     text = "one two three four five. one two three four five. one two three four"
     answers = []
     for enabled in (True, False):

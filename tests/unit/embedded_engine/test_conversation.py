@@ -1,4 +1,4 @@
-"""Conversations with tools through templates, and whose words become control tokens (L07)."""
+"""Conversations with tools through templates, and whose words become control tokens."""
 
 import json
 from collections.abc import Sequence

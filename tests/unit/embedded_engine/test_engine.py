@@ -81,7 +81,7 @@ def test_streams_go_on_while_a_long_prompt_is_read(make_engine: MakeEngine) -> N
 def test_cancelling_frees_the_slot_within_one_step_at_any_moment(make_engine: MakeEngine, run_all: RunAll) -> None:
     """Fifty requests dropped at random moments, queued, reading or answering.
 
-    The engine then serves as if new (L06).
+    The engine then serves as if new.
     """
     dice = random.Random(4)  # noqa: S311 - moments, not secrets
     engine = make_engine(slots=2, queue_limit=4)
@@ -228,7 +228,7 @@ def test_numbers_that_are_none_fail_one_request_and_not_the_loop(
 def test_a_field_out_of_range_is_refused_by_name_while_others_run(
     make_engine: MakeEngine, run_all: RunAll, field: str, value: object
 ) -> None:
-    """NaN passes no one-sided check here (V02)."""
+    """NaN passes no one-sided check here."""
     engine = make_engine()
     engine.submit(engine.prepare(_ask(1, max_tokens=3)))
     with pytest.raises(InvalidRequest, match=field) as caught:
@@ -256,7 +256,7 @@ def test_a_prompt_is_one_and_not_empty(make_engine: MakeEngine, prompt: dict[str
 
 @pytest.mark.parametrize("slots", [1, 4])
 def test_a_prompt_that_leaves_no_room_is_refused_with_the_numbers(make_engine: MakeEngine, slots: int) -> None:
-    """The limit is the slot's, at the limit and far beyond it, before any slot is taken (L09)."""
+    """The limit is the slot's, at the limit and far beyond it, before any slot is taken."""
     engine = make_engine(slots=slots, context_tokens=64)
     for length, named in [(64, "64"), (65, "65"), (192, "at least 96")]:
         with pytest.raises(ContextLengthExceeded, match=rf"64 tokens, but the prompt has {named} tokens"):
@@ -266,7 +266,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_the_numbers(make_engine: M
 
 
 def test_an_answer_that_fills_the_context_ends_for_length(make_engine: MakeEngine, run_all: RunAll) -> None:
-    """A prompt one short of the context gets one token; without max_tokens the room that is left is the bound (L09)."""
+    """A prompt one short of the context gets one token; without max_tokens the room that is left is the bound."""
     engine = make_engine(context_tokens=64)
     for length, left in [(63, 1), (40, 24)]:
         done = run_all(engine, _ask(text="x" * length, max_tokens=None)).done[1, 0]
@@ -302,7 +302,7 @@ def test_no_part_of_a_stop_string_is_shown_and_nothing_else_is_lost(
     reason: str,
     counted: int,
 ) -> None:
-    """Streamed text equals whole text; completion_tokens counts every token drawn, the stop string's included (S09)."""
+    """Streamed text equals whole text; completion_tokens counts every token drawn, the stop string's included."""
     engine = make_engine(answering(b"Hi there\nUser: y"))
     answers = run_all(engine, _ask(stop=stop, max_tokens=max_tokens))
     done = answers.done[1, 0]
@@ -329,7 +329,7 @@ def test_only_whole_characters_are_shown(
     stop: tuple[str, ...],
     shown: str,
 ) -> None:
-    """Halves wait, invalid bytes are replaced once, a cut half is dropped, and the stream equals the whole (L08)."""
+    """Halves wait, invalid bytes are replaced once, a cut half is dropped, and the stream equals the whole."""
     answers = run_all(make_engine(answering(answer)), _ask(max_tokens=max_tokens, stop=stop))
     assert shown == answers.text()
     assert not any("\ufffd" in text for text in answers.texts[1, 0] if "\ufffd" not in shown)

@@ -44,7 +44,7 @@ def _events(engine: Engine, request: Generate) -> list[Any]:
 def test_they_are_those_of_the_emitted_tokens_with_and_without_drafts(
     make_engine: MakeEngine, alternatives: int, changes: dict[str, Any]
 ) -> None:
-    """As many as tokens, the same whether drafted or not, finite, and their bytes join to the text (L02)."""
+    """As many as tokens, the same whether drafted or not, finite, and their bytes join to the text."""
     request = _ask(logprobs=alternatives, **changes)
     drafting, plain = (_events(make_engine(speculation=speculation), request) for speculation in (True, False))
     for choice in range(request.n):
@@ -82,7 +82,7 @@ def test_they_end_where_a_stop_string_begins(
     *,
     speculation: bool,
 ) -> None:
-    """The tokens of the stop string are counted, and not told (S09)."""
+    """The tokens of the stop string are counted, and not told."""
     engine = make_engine(answering(said), speculation=speculation)
     answer = _Answer(_events(engine, _ask(text="?", stop=(stop,), temperature=0, max_tokens=64)))
     assert (shown, shown.decode()) == (answer.bytes, answer.text)
@@ -105,7 +105,7 @@ def test_halves_of_characters_have_entries_too(
     max_tokens: int,
     shown: str,
 ) -> None:
-    """One a token; read by the rule for text, their bytes are the text (L08)."""
+    """One a token; read by the rule for text, their bytes are the text."""
     answer = _Answer(_events(make_engine(answering(said)), _ask(text="?", temperature=0, max_tokens=max_tokens)))
     assert answer.done.completion_tokens == len(answer.entries)
     assert (said[:max_tokens], shown) == (answer.bytes, answer.text)

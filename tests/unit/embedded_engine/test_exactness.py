@@ -249,7 +249,7 @@ def _whole_sequences_only(remove: Callable[..., None]) -> Callable[..., None]:
 
 
 def test_speculation_that_knows_nothing_is_plain_decoding() -> None:
-    """A drafter that proposes nothing costs no row (L06)."""
+    """A drafter that proposes nothing costs no row."""
     requests = _requests(temperature=0)
     plain, idle = _engine(None), _engine(Drafting(lambda _: ()))
     plain._kernels.batches.clear()

@@ -55,7 +55,7 @@ def test_each_token_has_the_row_before_it_however_the_prompt_is_cut(ends: list[i
 
 @pytest.mark.parametrize("logprobs", [None, 0, 3])
 def test_the_text_comes_in_whole_characters_and_the_bytes_join_to_it(logprobs: int | None) -> None:
-    """A character of four tokens comes with the last of them; control tokens add nothing (L08)."""
+    """A character of four tokens comes with the last of them; control tokens add nothing."""
     prompt = [BOS, *"a😀b".encode()]
     events = _told(prompt, range(1, len(prompt) + 1), logprobs)
     assert "a😀b" == "".join(event.text for event in events)

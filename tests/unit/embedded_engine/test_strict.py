@@ -165,7 +165,7 @@ def test_it_is_left_out_where_it_cannot_be_exact_or_is_not_wanted(with_draft_mod
 def test_a_draft_model_that_does_not_load_or_fit_is_done_without(
     with_draft_model: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A line in the log, and plain answers (L06)."""
+    """A line in the log, and plain answers."""
     from embedded_engine.errors import LoadFailed
 
     class Foreign(_Dull):

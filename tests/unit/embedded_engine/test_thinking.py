@@ -64,7 +64,7 @@ def test_a_thought_is_parted_from_the_answer(make_engine: Any, template: str, le
 
 
 def test_a_model_that_does_not_begin_with_a_thought_does_not_think(make_engine: Any) -> None:
-    """Marks in the middle of an answer are text (L07), and so are those of the user."""
+    """Marks in the middle of an answer are text, and so are those of the user."""
     reasoning, text, done, _ = _ask(make_engine, UNOPENED, b" So: <think>x</think> is a tag.")
     assert ("", " So: <think>x</think> is a tag.", 0) == (reasoning, text, done.reasoning_tokens)
 

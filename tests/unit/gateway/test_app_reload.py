@@ -99,7 +99,7 @@ async def test_a_reload_that_fails_half_way_closes_what_it_had_started(
 async def test_a_removed_backend_is_closed_when_its_requests_have_ended(
     site: Any, make_exchange: Any, hand_clock: Any
 ) -> None:
-    """R01: nothing new goes there from the reload on; what runs there may finish, and only then is it closed."""
+    """Nothing new goes there from the reload on; what runs there may finish, and only then is it closed."""
     async with site.running(SLOW) as gateway:
         removed = gateway.world.backends["one"]
         running = make_exchange(stream=True)

@@ -78,7 +78,7 @@ async def test_probes_answer_everybody(stranger: httpx.AsyncClient) -> None:
     ],
 )
 async def test_everything_else_wants_a_key(stranger: httpx.AsyncClient, method: str, path: str) -> None:
-    """X03: by default closed, also what does not exist, whatever a forwarding header says."""
+    """By default closed, also what does not exist, whatever a forwarding header says."""
     forged = {"x-forwarded-for": "127.0.0.1", "forwarded": "for=127.0.0.1"}
     refused = await stranger.request(method, path, headers=forged)
     assert (401, "invalid_api_key", "Bearer") == (

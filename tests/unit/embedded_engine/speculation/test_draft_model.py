@@ -134,7 +134,7 @@ def test_its_memory_holds_the_text_and_not_what_was_rejected() -> None:
 
 
 def test_what_it_cannot_follow_is_decoded_without_it(caplog: pytest.LogCaptureFixture) -> None:
-    """A prompt beyond its context, no sequence free: a count and a line, and nothing drafted (L06)."""
+    """A prompt beyond its context, no sequence free: a count and a line, and nothing drafted."""
     model = _draft_model(context_tokens=10)
     with caplog.at_level(logging.WARNING):
         assert model.follow(10) is None
@@ -153,7 +153,7 @@ def test_a_text_that_reaches_the_end_of_its_context_is_drafted_no_further() -> N
 
 
 def test_kernels_that_fail_cost_a_choice_its_drafts_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    """Out of memory in the middle of a block: plain decoding from there on, a count and a line (L06)."""
+    """Out of memory in the middle of a block: plain decoding from there on, a count and a line."""
     kernels = Small()
     model = _draft_model(kernels)
     drafter = model.follow(3)

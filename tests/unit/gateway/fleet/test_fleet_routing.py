@@ -232,7 +232,7 @@ def test_a_clock_that_jumps_leaves_everything_usable(make_town: Callable[..., To
 
 
 def test_after_a_rest_one_attempt_at_a_time_finds_out_whether_a_backend_is_well(make_town: Callable[..., Town]) -> None:
-    """R05: while it does the others are told when to come back; its success opens the door, its failure closes it."""
+    """While it does the others are told when to come back; its success opens the door, its failure closes it."""
     town = make_town(1)
     for _ in range(3):
         _, flight = town.send(town.context("hi"))
@@ -250,7 +250,7 @@ def test_after_a_rest_one_attempt_at_a_time_finds_out_whether_a_backend_is_well(
 
 
 def test_a_probe_that_nobody_waits_for_lets_the_next_one_try(make_town: Callable[..., Town]) -> None:
-    """R05: an attempt that says nothing of the backend, as a hang-up, must not keep it closed for ever."""
+    """An attempt that says nothing of the backend, as a hang-up, must not keep it closed for ever."""
     from gateway.errors import ClientGone
 
     town = make_town(1)
