@@ -119,6 +119,10 @@ class AnswerReader:
         )
         self.fault.__cause__ = cause
 
+    def close(self) -> None:
+        """No more bytes will come. The parser holds its reader: the two would wait for the garbage collector."""
+        del self._parser
+
     # ---- called by httptools ----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:

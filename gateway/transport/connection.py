@@ -183,6 +183,7 @@ class Connection(asyncio.Protocol):
         """See ``asyncio.Protocol``."""
         self._open = False
         self.answer.cut(exc)
+        self.answer.close()
         self._wake()
         self._on_lost(self)
         self.lost.set_result(None)

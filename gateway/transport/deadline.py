@@ -30,11 +30,16 @@ class Deadline:
         self._due_s = math.inf
 
     def cancel(self) -> None:
-        """There is none, and the timer goes too: the connection is over."""
+        """There is none, and the timer goes too."""
         self.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._fires_s = None, math.inf
+
+    def end(self) -> None:
+        """The connection is over: there is no deadline any more, and nothing here holds who was to be called."""
+        self.cancel()
+        self._overdue = _nobody
 
     def _start_timer(self) -> None:
         if self._timer is not None:
@@ -51,3 +56,7 @@ class Deadline:
             self._overdue()
         elif self._due_s < math.inf:
             self._start_timer()
+
+
+def _nobody() -> None:
+    """In the place of who was to be called: a connection and its deadline would wait for the garbage collector."""

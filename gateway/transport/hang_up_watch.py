@@ -43,6 +43,11 @@ class WatchedFlowControl(FlowControl):
             self._watch.close()
             self._watch = None
 
+    def end(self) -> None:
+        """The connection is over: nobody is called any more, nor held for it."""
+        self.stop_watch()
+        self._hung_up = _nobody
+
     def _start_watch(self) -> None:
         sock = self._transport.get_extra_info("socket")
         if sock is None or not hasattr(select, "epoll"):
@@ -54,3 +59,7 @@ class WatchedFlowControl(FlowControl):
     def _noticed(self) -> None:
         self.stop_watch()
         self._hung_up()
+
+
+def _nobody() -> None:
+    """In the place of who was to be called."""

@@ -157,6 +157,8 @@ class InferenceProtocol(StrictProtocol):
         finally:
             if exchange.abandon():
                 self._end_unfinished(exchange)
+            if exchange.gone and self.active is exchange:
+                self.active = None  # the two would hold each other
 
     def _end_unfinished(self, exchange: ServerExchange) -> None:
         """An answer that nobody will finish must not look finished."""

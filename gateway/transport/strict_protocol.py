@@ -77,8 +77,8 @@ class StrictProtocol(RequestReader):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or we have."""
         self.client_left()
-        self.deadline.cancel()
-        cast("WatchedFlowControl", self.flow).stop_watch()
+        self.deadline.end()
+        cast("WatchedFlowControl", self.flow).end()
         super().connection_lost(exc)
 
     def client_left(self) -> None:

@@ -1,8 +1,10 @@
 """Which connections are opened, used again, and closed, and how many there may be."""
 
 import asyncio
+import gc
 import os
 import socket
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +54,23 @@ async def test_old_connections_are_closed_by_themselves(meet: Meet, post: Any, s
         await asyncio.gather(*(post(connections) for _ in range(3)))
         await listener.until(lambda it: it.open == 0)
         assert (0, 0) == (connections.open, connections.idle)
+
+
+async def test_a_connection_that_is_over_leaves_nothing_for_the_garbage_collector(
+    meet: Meet, post: Any, say: Any
+) -> None:
+    """The answer and its parser, which know each other, are freed with it."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with meet(say(OK), keep_alive_s=0.01) as (connections, listener):
+            await post(connections)
+            answer = weakref.ref(connections._pool._idle[0].answer)
+            await listener.until(lambda it: it.open == 0)
+            await asyncio.sleep(0)
+            assert answer() is None
+    finally:
+        gc.enable()
 
 
 async def test_old_connections_are_not_used(meet: Meet, post: Any, say: Any) -> None:

@@ -1,6 +1,9 @@
 """The protocol in memory: what it writes and when, what it holds back, and how a connection ends."""
 
 import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +22,32 @@ REQUEST = HEAD + b"content-length: 2\r\n\r\n{}"
 
 def _client(kitchen: Kitchen) -> MemoryConnection:
     return MemoryConnection(protocol_class(kitchen, LIMITS), site)
+
+
+@pytest.fixture
+def idle_collector() -> Iterator[None]:
+    """The garbage collector does not look for cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("idle_collector")
+@pytest.mark.parametrize("slow", [True, False])
+async def test_a_connection_that_is_over_leaves_nothing_for_the_garbage_collector(slow: bool) -> None:
+    """Whether the client leaves after its answer or before: it is freed at once."""
+    kitchen = Kitchen(slow=slow)
+    client = _client(kitchen)
+    await client.send(REQUEST)
+    await client.leave()
+    protocol = weakref.ref(client.protocol)
+    client.transport.protocol = None  # which a real transport forgets by itself
+    kitchen.exchanges.clear()
+    del client
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert protocol() is None
 
 
 async def test_a_whole_answer_is_one_write() -> None:
