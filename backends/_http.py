@@ -41,11 +41,15 @@ class UpstreamNotFound(UpstreamFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An answer that is no success: its status, as much of its body as was read, and the wait that it asks for."""
+    """An answer that is no success: its status, as much of its body as was read, and the wait that it asks for.
+
+    ``kind`` is the name that AWS gives to its errors in the head of an answer; others leave it empty.
+    """
 
     status: int
     body: bytes
     retry_after_s: float | None
+    kind: str = ""
 
 
 REFUSAL_BYTES = 64 * 1024

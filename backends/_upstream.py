@@ -1,6 +1,6 @@
 """An upstream over HTTP that answers in server-sent events or JSON: one request, its answer, and what may go wrong."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -13,6 +13,7 @@ from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, Upstre
 from gateway.types import Finish
 
 _SUCCESS = range(200, 300)
+_STREAMS = frozenset({"text/event-stream", "application/vnd.amazon.eventstream"})
 
 Transport = Literal["auto", "own", "httpx", "http2"]
 Credential = Callable[[str], Mapping[str, str]]
@@ -49,7 +50,8 @@ class Upstream:
     """What a backend opens when it starts and gives back when it closes.
 
     ``credential`` turns a key into headers. An answer that is not streamed has at most ``max_answer_bytes``; a
-    ``Retry-After`` of more than ``max_retry_after_s`` is not believed. With ``authorise`` no key is needed.
+    ``Retry-After`` of more than ``max_retry_after_s`` is not believed. With ``authorise`` no key is needed;
+    ``error_of`` makes an error of a refusal.
     """
 
     credential: Credential
@@ -57,6 +59,7 @@ class Upstream:
     max_retry_after_s: float
     name: str = ""
     authorise: Authorise | None = None
+    error_of: Callable[[Refusal, Collection[str]], UpstreamError] = from_refusal
     _connections: Connections | None = None
     _clock: Clock | None = None
     _secrets: frozenset[str] = frozenset()
@@ -148,8 +151,9 @@ class Upstream:
                 now_unix_s=self._clock.unix_s() if self._clock else 0.0,
                 cap_s=self.max_retry_after_s,
             ),
+            kind=next((value for name, value in answer.headers if name == "x-amzn-errortype"), ""),
         )
-        return from_refusal(refusal, self._secrets)
+        return self.error_of(refusal, self._secrets)
 
 
 def _httpx(origin: Origin, *, http2: bool) -> Connections:
@@ -168,7 +172,7 @@ def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
     if headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
         raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "text/event-stream":
+    if kind in _STREAMS:
         return True
     if kind == "application/json" or kind.endswith("+json"):
         return False

@@ -44,9 +44,9 @@ class Conversation:
         given = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
         await self.send(head(status, given) + body)
 
-    async def stream(self, *events: bytes, end: bool = True) -> None:
+    async def stream(self, *events: bytes, end: bool = True, kind: str = "text/event-stream") -> None:
         """Sends a chunked event stream, and its end unless there is more to come."""
-        await self.send(head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
+        await self.send(head(200, {"content-type": kind, "transfer-encoding": "chunked"}))
         await self.send(*(chunk(event) for event in events))
         if end:
             await self.send(b"0\r\n\r\n")

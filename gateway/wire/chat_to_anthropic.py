@@ -86,6 +86,22 @@ def anthropic_body(request: ChatRequest, model: str, terms: Terms) -> bytes:
     return msgspec.json.encode(body)
 
 
+def thinking_budget_tokens(effort: Any, limit_tokens: int | None) -> int:
+    """How many tokens Claude may think at such an effort, where thoughts and answer together have ``limit_tokens``.
+
+    Raises:
+        UpstreamRefused: it knows no such effort, or there is no room for a thought.
+    """
+    if effort not in _BUDGETS:
+        raise cannot_carry("reasoning_effort")
+    if limit_tokens is None:
+        return _BUDGETS[effort]
+    if limit_tokens <= _LEAST_BUDGET_TOKENS:  # thoughts are a part of the answer's tokens
+        raise cannot_carry("reasoning_effort")
+    budget_tokens = max(min(_BUDGETS[effort], limit_tokens - _LEAST_BUDGET_TOKENS), _LEAST_BUDGET_TOKENS)
+    return min(budget_tokens, limit_tokens - 1)
+
+
 def _tools(given: Fields, body: Fields) -> None:
     tools = [_tool(tool, f"tools[{at}]") for at, tool in enumerate(given.get("tools") or ())]
     legacy = given.get("functions") or ()
@@ -145,10 +161,7 @@ def _output(given: Fields, body: Fields, limit_tokens: int, terms: Terms) -> Non
         body["thinking"] = {"type": "adaptive"}
         config["effort"] = _EFFORTS[effort]
     elif effort is not None:
-        if effort not in _BUDGETS or limit_tokens <= _LEAST_BUDGET_TOKENS:  # thoughts are a part of the answer's tokens
-            raise cannot_carry("reasoning_effort")
-        budget_tokens = max(min(_BUDGETS[effort], limit_tokens - _LEAST_BUDGET_TOKENS), _LEAST_BUDGET_TOKENS)
-        body["thinking"] = {"type": "enabled", "budget_tokens": min(budget_tokens, limit_tokens - 1)}
+        body["thinking"] = {"type": "enabled", "budget_tokens": thinking_budget_tokens(effort, limit_tokens)}
     match given.get("response_format"):
         case None:
             pass

@@ -15,6 +15,7 @@ from backends._faults import Fault
 from backends._made_up import MadeUp, words_of
 from backends.anthropic import Anthropic
 from backends.azure_openai import AzureOpenAI
+from backends.bedrock import Bedrock
 from backends.embedded import Embedded
 from backends.fake import Fake
 from backends.gemini import Gemini
@@ -25,6 +26,7 @@ from gateway.ports import Backend
 from gateway.price import Usage
 from gateway.rules.plugins import names
 from gateway.types import Call, Operation
+from tests.aws_frames import event
 from tests.contract.answer_scripts import AnthropicScript
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -223,6 +225,64 @@ async def _gemini(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subj
             await backend.close()
 
 
+def _converse_answer(request: Any) -> bytes | list[bytes]:
+    """What Converse would answer: as many words as may be."""
+    limit = request.json["inferenceConfig"]["maxTokens"]
+    words = words_of("one two three", limit)
+    usage = {"usage": {"inputTokens": 3, "outputTokens": limit, "totalTokens": 3 + limit}, "metrics": {"latencyMs": 1}}
+    if request.path.endswith("/converse"):
+        message = {"role": "assistant", "content": [{"text": "".join(words)}]}
+        return msgspec.json.encode({"output": {"message": message}, "stopReason": "max_tokens", **usage})
+    return [
+        event("messageStart", {"role": "assistant"}),
+        *(event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": word}}) for word in words),
+        event("messageStop", {"stopReason": "max_tokens"}),
+        event("metadata", usage),
+    ]
+
+
+def _as_bedrock(mood: str) -> Callable[[Any, Any], Awaitable[None]]:
+    async def respond(request: Any, conversation: Any) -> None:
+        answer = _converse_answer(request)
+        if mood == "silent":
+            await conversation.until_closed()
+        elif isinstance(answer, bytes):
+            await conversation.answer(answer)
+        else:
+            events = answer[: 3 if mood else None]
+            await conversation.stream(*events, end=not mood, kind="application/vnd.amazon.eventstream")
+            if mood:
+                await conversation.until_closed()
+
+    return respond
+
+
+@asynccontextmanager
+async def _bedrock(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subject]:
+    """Its format has no field for a client's ``user``: each mood has a server of its own."""
+    world = surroundings(ID="AKIDEXAMPLE", KEY=KEY)
+    async with serve(_as_bedrock("")) as gone:
+        pass
+    async with (
+        serve(_as_bedrock("")) as well,
+        serve(_as_bedrock("silent")) as silent,
+        serve(_as_bedrock("stalling")) as stalling,
+    ):
+        servers = (well, silent, stalling)
+        known = {"region": "eu-central-1", "access_key_env": "ID", "secret_key_env": "KEY", "models": ("served",)}
+        backends = [Bedrock(base_url=it.url, **known) for it in (*servers, gone)]
+        for backend in backends:
+            await backend.start("under-test", world)
+
+        async def freed() -> None:
+            for server in servers:
+                await server.until(lambda it: it.answering == 0)
+
+        yield Subject(*backends, "served", freed, {})
+        for backend in backends:
+            await backend.close()
+
+
 @asynccontextmanager
 async def _fake(surroundings: Any, **_: Any) -> AsyncIterator[Subject]:
     fakes = [
@@ -261,6 +321,7 @@ async def _embedded(surroundings: Any, default_model: Callable[[], Path], **_: A
 SUBJECTS = {
     "anthropic": _anthropic,
     "azure_openai": _azure_openai,
+    "bedrock": _bedrock,
     "embedded": _embedded,
     "fake": _fake,
     "gemini": _gemini,

@@ -18,6 +18,7 @@ from backends._engine_request import CAPABILITIES as ENGINE_CAPABILITIES
 from backends._engine_request import CARRIES, generations
 from backends.anthropic import Anthropic
 from backends.azure_openai import AzureOpenAI
+from backends.bedrock import Bedrock
 from backends.gemini import Gemini
 from backends.openai_compatible import OpenAICompatible
 from gateway.clock import SystemClock
@@ -126,6 +127,7 @@ def providers() -> Mapping[str, tuple[BackendFacts, Sent]]:
         "`openai_compatible`": _over_http(OpenAICompatible(base_url="http://a.example/v1", models=("m",))),
         "`anthropic`": _over_http(Anthropic(base_url="http://a.example/v1", models=("m",))),
         "`azure_openai`": _over_http(AzureOpenAI(base_url="http://a.example/openai", models=("m",))),
+        "`bedrock`": _over_http(Bedrock(region="eu-central-1", api_key_env="K", models=("m",))),
         "`gemini`": _over_http(Gemini(base_url="http://a.example/v1", models=("m",))),
         "`embedded`": _engine(thinks=False),
         "`embedded`, thinking": _engine(thinks=True),

@@ -87,6 +87,7 @@ def test_what_the_whole_backend_lacks_counts_where_a_model_does_not_say() -> Non
         {"use": "anthropic"},
         {"use": "gemini"},
         {"use": "azure_openai", "resource": "r"},
+        {"use": "bedrock", "region": "eu-central-1"},
     ],
 )
 def test_a_backends_card_holds_for_its_models(rest: dict[str, str]) -> None:
