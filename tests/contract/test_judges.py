@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.conversation import FunctionCall, ToolCall
+from gateway.conversation import FunctionCall, ToolCall, Translation
 from gateway.judgement import Answer, Choice, InquiringJudge, Judgement, Reply
 from gateway.price import Usage
 from gateway.rules import plugins
-from gateway.types import ChatRequest, Operation, Translation
+from gateway.types import ChatRequest, Operation
 
 MARK = "qzxv"
 """A word that nothing but the words of the request and the answer holds."""
