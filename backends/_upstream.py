@@ -99,16 +99,18 @@ class Upstream:
         Raises:
             UpstreamError: mapped from whatever went wrong, without our secrets, with the backend's name.
         """
+        account: Mapping[str, str] = {}
         try:
             if self.authorise is not None:
-                return await self._send(ask, sink, await self.authorise(ask))
+                account = await self.authorise(ask)
+                return await self._send(ask, sink, account)
             if self._keys is None:
                 return await self._send(ask, sink, {})
             with self._keys.key() as key:
                 return await self._send(ask, sink, self.credential(key.secret))
         except UpstreamError as error:
             error.backend = error.backend or self.name
-            hide_secrets(error, self._secrets)
+            hide_secrets(error, self._secrets_with(account))
             raise
 
     async def close(self) -> None:
@@ -123,7 +125,7 @@ class Upstream:
         accept = {"accept": "text/event-stream" if ask.streamed else "application/json"}
         async with self._connections.post(ask.path, ask.body, headers={**accept, **ask.headers, **account}) as answer:
             if answer.status not in _SUCCESS:
-                raise await self._refusal(answer)
+                raise await self._refusal(answer, self._secrets_with(account))
             streamed = _is_stream(answer, asked=ask.streamed)
             sink.begin(streamed=streamed)
             try:
@@ -142,7 +144,11 @@ class Upstream:
                 raise UpstreamInvalid(f"the answer is longer than {limit_bytes} bytes")
             await sink.push(piece)
 
-    async def _refusal(self, answer: UpstreamAnswer) -> UpstreamError:
+    def _secrets_with(self, account: Mapping[str, str]) -> Collection[str]:
+        """Ours, and what stands behind the scheme in the headers that were made for this request."""
+        return self._secrets.union(value.rpartition(" ")[2] for value in account.values())
+
+    async def _refusal(self, answer: UpstreamAnswer, secrets: Collection[str]) -> UpstreamError:
         refusal = Refusal(
             status=answer.status,
             body=await refusal_body(answer),
@@ -153,7 +159,7 @@ class Upstream:
             ),
             kind=next((value for name, value in answer.headers if name == "x-amzn-errortype"), ""),
         )
-        return self.error_of(refusal, self._secrets)
+        return self.error_of(refusal, secrets)
 
 
 def _httpx(origin: Origin, *, http2: bool) -> Connections:

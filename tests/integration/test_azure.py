@@ -94,9 +94,12 @@ RESPONSE = {
 async def _respond(request: Any, conversation: Any) -> None:
     headers = dict(request.headers)
     if request.path.endswith("/oauth2/v2.0/token"):
-        await conversation.answer(b'{"expires_in":3599,"access_token":"tok"}')
-    elif headers.get("api-key") != "azure-secret" and headers.get("authorization") != "Bearer tok":
+        await conversation.answer(b'{"expires_in":3599,"access_token":"entra-canary-1"}')
+    elif headers.get("api-key") != "azure-secret" and headers.get("authorization") != "Bearer entra-canary-1":
         await conversation.answer(b'{"error":{"code":"401","message":"Access denied"}}', status=401)
+    elif b"say it back" in request.body:
+        words = f"no: {headers.get('authorization', '')} {headers.get('api-key', '')}"
+        await conversation.answer(json.dumps({"error": {"message": words}}).encode(), status=400)
     elif b"forbidden words" in request.body:
         await conversation.answer(json.dumps(REFUSAL).encode(), status=400)
     elif "/embeddings" in request.path:
@@ -161,6 +164,18 @@ async def test_one_token_serves_many_requests(opened: Open) -> None:
         await front.openai().chat.completions.create(**ASK)
     assert ["/t/oauth2/v2.0/token"] == [request.path for request in upstream.requests if "oauth2" in request.path]
     assert all("api-key" not in dict(request.headers) for request in upstream.requests)
+
+
+@pytest.mark.parametrize("fields", [V1, {"entra": ENTRA}])
+async def test_what_says_who_asks_is_in_no_error(opened: Open, fields: dict[str, Any]) -> None:
+    """Even where the server says it back."""
+    front, _ = await opened(**fields)
+    with pytest.raises(openai.BadRequestError) as caught:
+        await front.openai().chat.completions.create(
+            model="dep-1", messages=[{"role": "user", "content": "say it back"}]
+        )
+    assert "no:" in str(caught.value)
+    assert not any(secret in str(caught.value) for secret in ("entra-canary-1", "azure-secret"))
 
 
 @pytest.mark.parametrize("stream", [False, True])
