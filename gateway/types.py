@@ -228,3 +228,15 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
         """The sum over all attempts; ``None`` as soon as one has no known price."""
         known = [attempt.cost_usd for attempt in self.attempts if attempt.cost_usd is not None]
         return sum(known, Decimal(0)) if len(known) == len(self.attempts) else None
+
+    @property
+    def serving(self) -> Attempt | None:
+        """The attempt whose answer the client got, or the last one where there was none; the others are retries.
+
+        The loser of a race may come last. Answers of a cascade that its judges rejected came whole, too: the last whole
+        one was let out.
+        """
+        attempts = self.attempts
+        if len(attempts) > 1 and self.outcome.status is Status.OK:
+            return next((attempt for attempt in reversed(attempts) if attempt.status is Status.OK), attempts[-1])
+        return attempts[-1] if attempts else None

@@ -11,7 +11,7 @@ from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
 from gateway.stores.task_key import task_key
 from gateway.stores.time_steps import step_of
-from gateway.types import Arrival, Attempt, LedgerEntry, Status
+from gateway.types import Arrival, Attempt, LedgerEntry
 
 MAX_LABEL_CHARACTERS = 256
 MAX_USER_CHARACTERS = 128
@@ -114,7 +114,7 @@ class Rows(Struct, frozen=True, array_like=True):
 def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
     """The rows of ``entry``. Offsets are seconds since the request arrived; tokens are the sum over all attempts."""
     arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
-    serving = _serving(entry)
+    serving = entry.serving
     first_s = serving.first_token_s if serving is not None else None
     if first_s is not None and outcome.shown_s is not None:
         first_s = max(first_s, outcome.shown_s)
@@ -170,17 +170,6 @@ def _tokens(attempts: Sequence[Attempt]) -> tuple[int, ...]:
             cached_tokens += attempt.usage.cached_tokens
             output_tokens += attempt.usage.output_tokens
     return _counts(prompt_tokens, cached_tokens, output_tokens)
-
-
-def _serving(entry: LedgerEntry) -> Attempt | None:
-    """The attempt whose answer the client got, or the last one where there was none; the others are retries.
-
-    Answers of a cascade that its judges rejected came whole, too: the last such one was let out.
-    """
-    attempts = entry.attempts
-    if len(attempts) > 1 and entry.outcome.status is Status.OK:
-        return next((attempt for attempt in reversed(attempts) if attempt.status is Status.OK), attempts[-1])
-    return attempts[-1] if attempts else None
 
 
 def _task(arrival: Arrival) -> tuple[Value, ...]:

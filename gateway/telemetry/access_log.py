@@ -29,8 +29,8 @@ def _write(entry: LedgerEntry) -> None:
 
 def _line(entry: LedgerEntry) -> str:
     arrival, request, outcome = entry.arrival, entry.request, entry.outcome
-    last = entry.attempts[-1] if entry.attempts else None
-    usage = last.usage if last is not None else None
+    serving = entry.serving
+    usage = serving.usage if serving is not None else None
     fields = {
         "request": arrival.id,
         "tenant": arrival.tenant,
@@ -40,7 +40,7 @@ def _line(entry: LedgerEntry) -> str:
         "status": outcome.status.value,
         "http": outcome.http_status,
         "error": outcome.error,
-        "backend": last.backend if last is not None else "",
+        "backend": serving.backend if serving is not None else "",
         "attempts": len(entry.attempts),
         "prompt_tokens": usage.prompt_tokens if usage is not None else "",
         "output_tokens": usage.output_tokens if usage is not None else "",

@@ -139,16 +139,16 @@ class Metrics:
         streamed = entry.request is not None and entry.request.stream
         for attempt in entry.attempts:
             self._count_attempt(attempt, streamed=streamed)
-        if entry.attempts:
-            self._count_answer(entry, route, entry.attempts[-1], streamed=streamed)
+        if (serving := entry.serving) is not None:
+            self._count_answer(entry, route, serving, streamed=streamed)
 
-    def _count_answer(self, entry: LedgerEntry, route: str, last: Attempt, *, streamed: bool) -> None:
-        if streamed and last.first_token_s is not None:
-            seen_s = max(last.first_token_s, entry.outcome.shown_s or 0.0)
+    def _count_answer(self, entry: LedgerEntry, route: str, serving: Attempt, *, streamed: bool) -> None:
+        if streamed and serving.first_token_s is not None:
+            seen_s = max(serving.first_token_s, entry.outcome.shown_s or 0.0)
             self._ttft_s.add((route,), max(seen_s - entry.arrival.received_s, 0.0))
-        if entry.outcome.status is Status.OK and entry.forecast is not None and last.usage is not None:
+        if entry.outcome.status is Status.OK and entry.forecast is not None and serving.usage is not None:
             expected_tokens = max(entry.forecast.output_tokens_p50, 1)
-            self._forecast_error.add((route,), last.usage.output_tokens / expected_tokens)
+            self._forecast_error.add((route,), serving.usage.output_tokens / expected_tokens)
 
     def _count_attempt(self, attempt: Attempt, *, streamed: bool) -> None:
         where = (self._names.backend(attempt.backend), self._names.model(attempt.backend, attempt.model))

@@ -181,8 +181,8 @@ def _request_attributes(entry: LedgerEntry, operation: str) -> dict[str, Value]:
     if forecast is not None:
         attributes[names.FORECAST_PROMPT_TOKENS] = forecast.prompt_tokens
         attributes[names.FORECAST_OUTPUT_TOKENS] = forecast.output_tokens_p50
-    if entry.attempts and outcome.status is Status.OK:
-        attributes[names.RESPONSE_MODEL] = entry.attempts[-1].model
+    if (serving := entry.serving) is not None and outcome.status is Status.OK:
+        attributes[names.RESPONSE_MODEL] = serving.model
     if outcome.finish_reason:
         attributes[names.FINISH_REASONS] = (outcome.finish_reason,)
     if outcome.error:

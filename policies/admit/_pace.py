@@ -40,9 +40,9 @@ class Pace:
 
     def learn(self, entry: LedgerEntry, used_tokens: int) -> None:
         """A request is over; only what went well says how long it takes."""
-        if entry.outcome.status is not Status.OK or not used_tokens:
+        attempt = entry.serving
+        if entry.outcome.status is not Status.OK or not used_tokens or attempt is None:
             return
-        attempt = entry.attempts[-1]
         self._tokens = self._tokens * _FADING + used_tokens
         self._seconds = self._seconds * _FADING + entry.ended_s - attempt.started_s
         if attempt.first_token_s is not None and attempt.usage is not None:

@@ -135,9 +135,10 @@ class ByLength:
     def observe(self, entry: LedgerEntry) -> None:
         """Learns the length of an answer that the backend counted itself."""
         request = entry.request
-        if request is None or entry.outcome.status is not Status.OK or not entry.attempts:
+        serving = entry.serving
+        if request is None or entry.outcome.status is not Status.OK or serving is None:
             return
-        usage = entry.attempts[-1].usage
+        usage = serving.usage
         if usage is None or usage.estimated or request.max_tokens == 0:  # which asks for no answer
             return
         answers = self._answers.setdefault(request.model, _Answers())

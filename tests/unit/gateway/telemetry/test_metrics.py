@@ -70,6 +70,18 @@ def test_every_attempt_counts(metrics: Metrics, make_entry: MakeEntry, make_atte
     )
 
 
+def test_of_a_race_the_one_that_answered_is_measured(
+    metrics: Metrics, make_entry: MakeEntry, make_attempt: MakeAttempt
+) -> None:
+    """The slower one, which began later and is last on the record, says nothing of the answer."""
+    outrun = make_attempt(status=Status.CLIENT_GONE, usage=None, first_token_s=None)
+    metrics.take([make_entry(attempts=(make_attempt(), outrun))])
+    samples = _samples(metrics)
+    assert (1, 1) == tuple(
+        samples[f"headrace_{name}_count{{route=default}}"] for name in ("ttft_seconds", "forecast_error")
+    )
+
+
 def test_refused_request_has_no_route(metrics: Metrics, make_entry: MakeEntry) -> None:
     """A request that was refused at the door counts under the route ``none``, and measures nothing else."""
     outcome = Outcome(status=Status.REJECTED, http_status=401)
