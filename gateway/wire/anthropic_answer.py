@@ -1,6 +1,6 @@
 """Writes deltas as answers of Anthropic's Messages, whole."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -87,7 +87,7 @@ class AnthropicWholeWriter:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self._declined = self._declined or isinstance(delta, RefusalDelta)
                 if text:
-                    self._grow("text", "text", text, {"citations": None})
+                    self._grow("text", "text", text, {"citations": ()})
             case ReasoningDelta(text=text):
                 if self._blocks and self._blocks[-1].get("signature"):
                     self._blocks.append({"type": "thinking", "thinking": "", "signature": ""})
@@ -103,7 +103,7 @@ class AnthropicWholeWriter:
             case ToolCallArguments(index=index, text=text):
                 self._calls[index]["input"] += text
 
-    def _grow(self, kind: str, name: str, text: str, beside: dict[str, str | None]) -> None:
+    def _grow(self, kind: str, name: str, text: str, beside: Mapping[str, Any]) -> None:
         """More of the last block, or a new one where that is of another kind."""
         if not self._blocks or self._blocks[-1]["type"] != kind:
             self._blocks.append({"type": kind, name: "", **beside})

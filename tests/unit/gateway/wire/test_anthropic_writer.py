@@ -272,3 +272,9 @@ def test_reading_undoes_writing(deltas: Sequence[Delta], cut: int) -> None:
     read = [it for at in range(0, len(first), cut) for it in reader.feed(first[at : at + cut])]
     again = anthropic_writer(ASKED, streamed=True).write([*read, *reader.end()])
     assert blocks_of(checked_events(first)) == blocks_of(checked_events(again))
+
+
+def test_text_without_citations_has_an_empty_list_of_them() -> None:
+    """The schema wants the field, and Vercel's AI SDK takes no null for it."""
+    deltas = (TextDelta(text="ok"), ChoiceFinish(reason="stop"))
+    assert [{"type": "text", "text": "ok", "citations": []}] == whole(*deltas)["content"]
