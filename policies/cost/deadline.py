@@ -74,4 +74,4 @@ def _chance_later(limit_s: float, p50_s: float, p90_s: float) -> float:
         return 1.0
     median_s = max(p50_s, _LEAST_S)
     spread = max(math.log(max(p90_s, median_s) / median_s) / _Z_P90, _LEAST_SPREAD)
-    return 0.5 * math.erfc(math.log(limit_s / median_s) / spread / math.sqrt(2))
+    return 0.5 * math.erfc((math.log(limit_s) - math.log(median_s)) / spread / math.sqrt(2))
