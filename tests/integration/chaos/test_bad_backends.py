@@ -18,7 +18,7 @@ from tests.integration.raw_client import RawClient
 PLACES = 12
 CALLS = 400
 TOKENS = 10**7
-ASKED = 160
+ASKED = 100
 AT_ONCE = 16
 TIMEOUTS = {"first_token_s": 0.2, "idle_s": 0.2, "total_s": 1.0, "client_s": 0.5}
 PRICE = {"price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 2}}

@@ -11,7 +11,7 @@ from tests.integration.raw_client import PATIENCE_S
 from tests.redis_servers import Guarded, RedisServer
 
 CLIENTS = 3
-CALLS = 600
+CALLS = 300
 SERVED = {200, 429, 503}
 POLICY: dict[str, Any] = {
     "backends": {"made-up": {"use": "fake", "models": ["m"]}},
@@ -47,14 +47,14 @@ async def test_a_server_that_stands_still(start: Start, traffic: Begin, redis_se
     """Everybody serves on with what they have, or says no; when it goes on, all calls are there, and not one more."""
     fronts = await _two(start, redis_server.url)
     asking = traffic(fronts, chat(), CLIENTS)
-    await asking.more(60)
+    await asking.more(40)
     assert redis_server.process is not None
     redis_server.process.send_signal(signal.SIGSTOP)
     await asyncio.gather(*(front.until_shared("lost") for front in fronts))
-    await asking.more(60)
+    await asking.more(40)
     redis_server.process.send_signal(signal.SIGCONT)
     await asyncio.gather(*(front.until_shared("up") for front in fronts))
-    await asking.more(60)
+    await asking.more(40)
     await asking.stop()
     assert SERVED >= asking.statuses.keys()
     assert CALLS == await _is_over(fronts, asking)
@@ -66,13 +66,13 @@ async def test_a_server_that_is_started_anew_with_nothing(
     """Everybody tells it what it spent: of a window it is forgotten what nobody lives to tell, and nothing else."""
     fronts = await _two(start, redis_server.url)
     asking = traffic(fronts, chat(), CLIENTS)
-    await asking.more(60)
+    await asking.more(40)
     redis_server.kill()
     await asyncio.gather(*(front.until_shared("lost") for front in fronts))
-    await asking.more(60)
+    await asking.more(40)
     redis_server.start()
     await asyncio.gather(*(front.until_shared("up") for front in fronts))
-    await asking.more(60)
+    await asking.more(40)
     await asking.stop()
     assert SERVED >= asking.statuses.keys()
     assert CALLS == await _is_over(fronts, asking)
@@ -82,12 +82,12 @@ async def test_a_failover_under_way(start: Start, traffic: Begin, redis_guarded:
     """The sentinels make the replica master: what its master had not told it, the gateways tell."""
     fronts = await _two(start, redis_guarded.url)
     asking = traffic(fronts, chat(), CLIENTS)
-    await asking.more(60)
+    await asking.more(40)
     redis_guarded.master.kill()
     await asyncio.gather(*(front.until_shared("lost") for front in fronts))
-    await asking.more(60)
+    await asking.more(40)
     await asyncio.gather(*(front.until_shared("up") for front in fronts))
-    await asking.more(60)
+    await asking.more(40)
     await asking.stop()
     assert SERVED >= asking.statuses.keys()
     assert CALLS == await _is_over(fronts, asking)
