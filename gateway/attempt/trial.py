@@ -150,6 +150,7 @@ class Trial:
             raise
         finally:
             self._close(finish, error)
+            error = None  # whose traceback knows this frame: the two would wait for the garbage collector
         return finish
 
     def give_up(self) -> None:
