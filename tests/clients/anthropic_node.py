@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from tests.clients.scripted import Work, gateway_over_chat, node_folder_with, run_node
+from tests.clients.trials import Client
 
 OWN = """
 import Anthropic from "@anthropic-ai/sdk";
@@ -32,13 +33,27 @@ let said = "";
 for await (const piece of streamText({ model, prompt: "Weather in Paris?" }).textStream) said += piece;
 console.log(said);
 """
-CLIENTS = {"@anthropic-ai/sdk": (OWN, "weather Paris tool_use"), "@ai-sdk/anthropic": (VERCEL, "weather Paris 2")}
+PROGRAMS = {"@anthropic-ai/sdk": (OWN, "weather Paris tool_use"), "@ai-sdk/anthropic": (VERCEL, "weather Paris 2")}
+CLIENTS = (
+    Client(
+        name="Anthropic SDK for Node",
+        package="npm @anthropic-ai/sdk",
+        sets='`baseURL: "http://127.0.0.1:8080"`',
+        tried={"messages": ("streamed", "tools")},
+    ),
+    Client(
+        name="Vercel AI SDK, Anthropic",
+        package="npm @ai-sdk/anthropic",
+        sets='`createAnthropic({ baseURL: "http://127.0.0.1:8080/v1" })`',
+        tried={"messages": ("streamed", "tools")},
+    ),
+)
 
 
 async def main() -> int:
     """Prints what came of it; 0 where the calls and the streams are what the model said."""
     work = Work(tool="weather", arguments={"city": "Paris"}, last="It rains in Paris.")
-    for package, (program, called) in CLIENTS.items():
+    for package, (program, called) in PROGRAMS.items():
         folder = node_folder_with(package)
         if folder is None:
             sys.stdout.write(f"skipped: {package} is not in the node_modules of CLIENTS_NODE\n")

@@ -6,6 +6,14 @@ import sys
 import anthropic
 
 from tests.clients.scripted import Work, gateway_over_chat
+from tests.clients.trials import Client
+
+CLIENT = Client(
+    name="Anthropic SDK for Python",
+    package="anthropic",
+    sets='`base_url="http://127.0.0.1:8080"`',
+    tried={"messages": ("streamed", "tools", "a count of tokens")},
+)
 
 
 async def main() -> int:

@@ -12,8 +12,15 @@ import tempfile
 from pathlib import Path
 
 from tests.clients.scripted import Work, gateway_over_chat, run
+from tests.clients.trials import Client
 
 PROGRAM = 'print("hello")\n'
+CLIENT = Client(
+    name="Claude Code",
+    package="npm @anthropic-ai/claude-code",
+    sets="`ANTHROPIC_BASE_URL=http://127.0.0.1:8080`, `ANTHROPIC_AUTH_TOKEN`",
+    tried={"messages": ("a coding task through its tools",)},
+)
 
 
 async def main() -> int:

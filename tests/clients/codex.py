@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.clients.scripted import Work, gateway_over_chat, run
+from tests.clients.trials import Client
 
 CONFIGURATION = """
 model = "any"
@@ -22,6 +23,12 @@ base_url = "{address}/v1"
 env_key = "HEADRACE_KEY"
 wire_api = "responses"
 """
+CLIENT = Client(
+    name="Codex",
+    package="npm @openai/codex",
+    sets='a provider in `config.toml`: `base_url = "http://127.0.0.1:8080/v1"`, `wire_api = "responses"`',
+    tried={"responses": ("a coding task through its tools",)},
+)
 
 
 async def main() -> int:

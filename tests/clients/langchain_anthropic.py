@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.clients.scripted import Work, gateway_over_chat, python_with, run
+from tests.clients.trials import Client
 
 PROGRAM = """
 import os
@@ -23,6 +24,12 @@ asked = [("user", "Weather in Paris?")]
 print(call["name"], call["args"]["city"])
 print("".join(piece.text if isinstance(piece.text, str) else piece.text() for piece in model.stream(asked)))
 """
+CLIENT = Client(
+    name="LangChain, Anthropic",
+    package="langchain-anthropic",
+    sets='`base_url="http://127.0.0.1:8080"`',
+    tried={"messages": ("streamed", "tools")},
+)
 
 
 async def main() -> int:

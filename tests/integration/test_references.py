@@ -1,5 +1,6 @@
 """The pages that are made from the code say what the code does now."""
 
+from tests.references import clients_table
 from tests.references.translation_table import PAGE, page, providers
 
 NEEDS_NO_PLACE = {
@@ -27,6 +28,11 @@ NEEDS_NO_PLACE = {
 def test_the_table_of_translations_is_current() -> None:
     """`make references` writes it anew."""
     assert page() == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_table_of_clients_is_current() -> None:
+    """Of what each script says that it tried."""
+    assert clients_table.page() == clients_table.PAGE.read_text(encoding="utf-8")
 
 
 def test_no_field_is_dropped_in_silence() -> None:
