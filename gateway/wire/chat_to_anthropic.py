@@ -66,7 +66,7 @@ def anthropic_body(request: ChatRequest, model: str, terms: Terms) -> bytes:
     """
     raw = request.raw
     given = {name: _DECODE(raw[name]) for name in raw if name in _DISABLE or not says_nothing(name, raw[name])}
-    for name in given.keys() - CARRIES - NEVER_MATTERS:
+    for name in sorted(given.keys() - CARRIES - NEVER_MATTERS):
         raise cannot_carry(name)
     system, messages = turns_of(given.get("messages") or [])
     limit = request.max_tokens if request.max_tokens is not None else terms.max_tokens
