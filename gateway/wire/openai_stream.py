@@ -165,9 +165,9 @@ class OpenAIStream:
         events = 1
         if data.find(b"\n") != end - 2:
             events = data.count(b"\n\n", 0, end)
-            if data.count(b"\n\ndata: {", 0, end) != events - 1 or data.count(b"\n", 0, end) != 2 * events:
+            if data.count(b"}\n\ndata: {", 0, end) != events - 1 or data.count(b"\n", 0, end) != 2 * events:
                 return 0
-        if data.find(b"\r", 0, end) >= 0 or data.count(b"}\n\n", 0, end) != events:
+        if not data.startswith(b"}", end - 3) or data.find(b"\r", 0, end) >= 0:
             return 0
         self.output_bytes += max(end - events * (self._envelope_bytes + _FRAME_BYTES), events)
         return end
