@@ -16,6 +16,8 @@ _AMOUNTS = (
     "reasoning_usd_per_mtok",
     "request_usd",
 )
+_MOST_USD = 1_000_000
+"""A thousand times what anybody asks for a million tokens, and small enough for sums over a ledger's lifetime."""
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
 
@@ -71,5 +73,5 @@ class ListedPrice(Price):
 def _check(price: Price | PriceChange) -> None:
     for name in _AMOUNTS:
         amount = getattr(price, name)
-        if amount is not None and not (amount.is_finite() and amount >= 0):
-            raise ValueError(f"`{name}` must be an amount of zero or more")
+        if amount is not None and not (amount.is_finite() and 0 <= amount <= _MOST_USD):
+            raise ValueError(f"`{name}` must be an amount of zero or more, at most {_MOST_USD}")

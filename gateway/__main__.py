@@ -4,6 +4,7 @@ import argparse
 import importlib
 import importlib.metadata
 import inspect
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
@@ -37,10 +38,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             settings = read_settings()
             return int(outside[arguments[0]].load()(arguments[1:], model_dir=settings.model_dir, hub=settings.hub()))
         parsed = _parser(outside, wanted=arguments[0]).parse_args(arguments)
-        return int(_module(parsed.command).run(parsed))
+        code = int(_module(parsed.command).run(parsed))
+        sys.stdout.flush()
+    except BrokenPipeError:  # `headrace plugins | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except ConfigurationError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
+    return code
 
 
 def _parser(outside: Mapping[str, EntryPoint], *, wanted: str) -> argparse.ArgumentParser:

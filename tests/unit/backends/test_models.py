@@ -47,6 +47,7 @@ def test_a_mapping_says_what_is_known() -> None:
         ({"a": {"contxt_tokens": 1}}, "contxt_tokens"),
         ({"a": {"context_tokens": 0}}, "at least 1"),
         ({"a": {"price": {"input_usd_per_mtok": -1, "output_usd_per_mtok": 1}}}, "zero or more"),
+        ({"a": {"price": {"input_usd_per_mtok": 1e30, "output_usd_per_mtok": 1}}}, "at most 1000000"),
         ({"a": {"price": {"input_usd_per_mtok": 1}}}, "output_usd_per_mtok"),
         ({"a": {"price": {**PLAIN, "reasoning_usd_per_mtok": -1}}}, "zero or more"),
         ({"a": {"price": {**PLAIN, "tiers": [{"input_usd_per_mtok": 1}]}}}, "above_prompt_tokens"),

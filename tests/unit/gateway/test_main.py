@@ -81,3 +81,14 @@ def test_the_module_is_the_command() -> None:
     command = [sys.executable, "-m", "gateway", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # our own arguments
     assert done.stdout.startswith("headrace ")
+
+
+def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
+    """``headrace plugins | head -1`` says nothing but the first line."""
+    command = [sys.executable, "-m", "gateway", "plugins"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        told = process.stderr.read()
+    assert (b"", 0) == (told, process.returncode)
