@@ -188,12 +188,14 @@ async def test_a_request_that_says_no_is_never_asked_twice(
 ) -> None:
     """What is stored would be stored twice."""
     async with open_house(CHEAP, clock=clock) as house:
-        exchange = make_exchange(stream=True, max_tokens=20, **body)
-        task = house.begin(exchange)
-        await asyncio.sleep(0.2)
-        exchange.hang_up()
-        await asyncio.gather(task, return_exceptions=True)
-        assert (1, 0) == (house.backend("first").open_calls, house.backend("second").open_calls)
+        exchanges = [make_exchange(stream=True, max_tokens=20, **more) for more in (body, {})]
+        tasks = [house.begin(exchange) for exchange in exchanges]
+        await _soon(lambda: house.backend("second").open_calls)
+        for exchange in exchanges:
+            exchange.hang_up()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        asked = {bool(body.keys() & entry.request.raw.keys()): len(entry.attempts) for entry in house.entries}
+        assert {True: 1, False: 2} == asked
 
 
 def test_the_budget_holds_for_requests_and_for_money(make_context: Any, make_candidate: Any, make_bill: Any) -> None:
