@@ -1,7 +1,6 @@
 """Reads a large ledger in several processes at once, each its part of the time: Python counts with one core only."""
 
 import asyncio
-import gc
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from gateway.accounts.report_reading import Reading, read
 from gateway.accounts.selection import Selection
+from gateway.process.garbage import no_garbage
 from gateway.stores.tables import LedgerTables, open_tables
 
 LEAST_REQUESTS = 200_000
@@ -65,8 +65,8 @@ async def _parts(tables: LedgerTables, selection: Selection, least: int) -> list
 
 
 def _read(where: Path, selection: Selection, by: Sequence[str]) -> Reading:
-    gc.disable()  # all of it lives until the end
-    return asyncio.run(_read_alone(where, selection, by))
+    with no_garbage():
+        return asyncio.run(_read_alone(where, selection, by))
 
 
 async def _read_alone(where: Path, selection: Selection, by: Sequence[str]) -> Reading:

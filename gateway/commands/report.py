@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
@@ -20,6 +19,7 @@ from gateway.accounts.selection import DIMENSIONS, Selection
 from gateway.clock import SystemClock
 from gateway.commands.moment_option import moment_option
 from gateway.errors import ConfigurationError
+from gateway.process.garbage import no_garbage
 from gateway.settings import read_settings
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.ledger_place import ledger_place, name_of, read_place
@@ -68,10 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the report; 0, or 3 where a provider's export differs from the ledger."""
     if arguments.reconcile is not None:
         return _reconcile(arguments)
-    gc.disable()  # what a report makes lives until its end: looking for garbage takes a third of the time
-    report = asyncio.run(
-        _report(arguments.ledger or ledger_place(read_settings()), selection_of(arguments), arguments.by)
-    )
+    with no_garbage():
+        report = asyncio.run(
+            _report(arguments.ledger or ledger_place(read_settings()), selection_of(arguments), arguments.by)
+        )
     if arguments.chart is not None:
         draw(report, arguments.chart)
     sys.stdout.write(_as(report, arguments.format))

@@ -47,7 +47,8 @@ def interval(successes: float, failures: float, confidence: float) -> tuple[floa
 
 @lru_cache(maxsize=8192)
 def _interval(successes: float, failures: float, confidence: float) -> tuple[float, float]:
-    return _quantile(1 - confidence, successes, failures), _quantile(confidence, successes, failures)
+    low, high = _quantile(1 - confidence, successes, failures), _quantile(confidence, successes, failures)
+    return min(low, high), high  # at a chance of a half both are one share, and each is found from its own side
 
 
 def _quantile(chance: float, successes: float, failures: float) -> float:

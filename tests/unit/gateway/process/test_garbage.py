@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.process.garbage import YOUNG_CONTAINERS, collect_less
+from gateway.process.garbage import YOUNG_CONTAINERS, collect_less, no_garbage
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +25,11 @@ def test_what_lives_at_the_start_is_never_looked_at_again() -> None:
     assert 0 == gc.collect()
     assert YOUNG_CONTAINERS == gc.get_threshold()[0]
     assert gc.isenabled()
+
+
+def test_nobody_looks_while_all_of_it_lives() -> None:
+    """And afterwards it is as it was."""
+    looks = [gc.isenabled()]
+    with no_garbage():
+        looks.append(gc.isenabled())
+    assert [True, False, True] == [*looks, gc.isenabled()]
