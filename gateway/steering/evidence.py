@@ -14,7 +14,8 @@ on that route, then both together::
     prior(cell)             = logistic(logit p(route, kind) + logit p(route, backend) - logit p(route))
     p(cell)                 ~ Beta(S + b x prior, F + b x (1 - prior))
 
-with ``S`` successes, ``F`` failures and ``n`` both, ``a`` = 1 and ``b`` = 2 tasks' worth of belief.
+with ``S`` successes, ``F`` failures and ``n`` both, ``a`` = 1 and ``b`` = 2 tasks' worth of belief. However badly the
+others do, a prior is at least ``1 / 10 / (1 + n(backend))``: who was never judged there can still be tried.
 """
 
 import math
@@ -29,6 +30,7 @@ from gateway.task import JudgedRequest
 _MARGIN_BELIEF = 1.0
 _CELL_BELIEF = 2.0
 _SURELY = 1e-4
+_UNTRIED = 0.1
 _FRESH_FOR = 1e-3
 """A table of chances is made anew after this part of a half-life, in which next to nothing is forgotten."""
 _MOST_CELLS = 256
@@ -167,7 +169,8 @@ def _chance(table: _Table, cell: Cell) -> Chance:
     of_kind = _smoothed(table.kinds.get(cell[0]), on_route)
     of_place = _smoothed(table.places.get(cell[1:]), on_route)
     prior = 1 / (1 + math.exp(-(_logit(of_kind) + _logit(of_place) - _logit(on_route))))
-    prior = min(max(prior, _SURELY), 1 - _SURELY)
+    tried = sum(table.places.get(cell[1:], ()))
+    prior = min(max(prior, _SURELY, _UNTRIED / (1 + tried)), 1 - _SURELY)
     return Chance(good + _CELL_BELIEF * prior, bad + _CELL_BELIEF * (1 - prior), good + bad, table.calls)
 
 

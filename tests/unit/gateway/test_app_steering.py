@@ -112,7 +112,7 @@ async def test_judges_teach_it_too(make_site: Any) -> None:
         transport = httpx.ASGITransport(app=gateway.asgi, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://gate") as client:
             served = []
-            for n in range(60):
+            for _ in range(60):
                 answer = await client.post("/v1/chat/completions", json=body)
                 served.append(answer.headers["x-headrace-backend"])
                 await asyncio.wait_for(gateway._afterwards.docket.idle(), 10)

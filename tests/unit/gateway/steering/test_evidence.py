@@ -78,6 +78,15 @@ def test_a_new_backend_starts_from_its_route(known: Known) -> None:
     assert new.low < 0.65
 
 
+def test_however_badly_others_do_a_new_backend_can_be_tried(known: Known) -> None:
+    """A route on which nothing ever worked says little of who was never asked there."""
+    known.count(0, 1000)
+    untried = known.chance("beta").success(0.95)
+    assert 0.1 == pytest.approx(untried.mean, abs=0.01)
+    assert untried.high > 0.4
+    assert known.chance().mean < 0.001
+
+
 def test_a_new_kind_of_request_starts_from_the_backend_and_from_the_kind(known: Known) -> None:
     """A backend that is worse than others at what is known is taken to be worse at what is new."""
     known.count(90, 10, backend="alpha")
