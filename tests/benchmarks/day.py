@@ -209,6 +209,9 @@ class Day:
             at = datetime.fromtimestamp(self._begins(number) + saying.at_s, UTC)
             body = {"success": success, "at": at.isoformat()}
             answer = await self._client.post(f"/v1/tasks/{task.id}/outcome", json=body)
+            while answer.status_code == 429:  # a day in a minute: it comes back when it is told to
+                await asyncio.sleep(float(answer.headers["retry-after"]))
+                answer = await self._client.post(f"/v1/tasks/{task.id}/outcome", json=body)
             if answer.status_code != 200:
                 raise RuntimeError(f"an outcome was refused: {answer.text}")
             await self._look_at_canary()
