@@ -101,16 +101,13 @@ async def reconcile(
         compared=compared,
         same=len(ours.keys() | theirs.keys()) - len({(one.day, one.model) for one in found}),
         differences=tuple(found),
-        sums=tuple(
-            Sum(
-                figure=figure,
-                here=sum((used[figure] for used in ours.values()), Decimal(0)),
-                there=sum((used.get(figure, Decimal(0)) for used in theirs.values()), Decimal(0)),
-            )
-            for figure in compared
-        ),
+        sums=tuple(Sum(figure=one, here=_sum(ours, one), there=_sum(theirs, one)) for one in compared),
         unpriced_attempts=unpriced,
     )
+
+
+def _sum(usage: Usage, figure: str) -> Decimal:
+    return sum((used.get(figure, Decimal(0)) for used in usage.values()), Decimal(0))
 
 
 def as_text(found: Reconciliation) -> str:
