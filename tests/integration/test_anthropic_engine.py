@@ -78,7 +78,7 @@ async def test_a_tool_is_called(front: Any) -> None:
     answer = await front.anthropic().messages.create(
         **{**ASK, "messages": turns, "tools": [WEATHER]}, extra_body={"temperature": 0}
     )
-    assert answer.stop_reason
+    assert answer.content
 
 
 async def test_a_stop_sequence_is_named(front: Any) -> None:
@@ -126,4 +126,4 @@ async def test_thoughts_are_blocks_of_their_own(thinker: Any) -> None:
     assert 0 < thinking_tokens <= whole["usage"]["output_tokens"]
     turns = [*QUESTION, {"role": "assistant", "content": whole["content"]}, *QUESTION]
     answer = await thinker.anthropic().messages.create(**{**ASK, "messages": turns}, extra_body={"temperature": 0})
-    assert answer.stop_reason in {"end_turn", "max_tokens"}  # of which nothing may be shown: it may all be thought
+    assert answer.content
