@@ -21,6 +21,7 @@ from gateway.wire.format import (
 )
 from gateway.wire.json_body import edit
 from gateway.wire.openai_whole import opened
+from gateway.wire.whole_look import WholeLook
 
 
 class _Count(msgspec.Struct):
@@ -67,16 +68,10 @@ class AnthropicCount:
         return anthropic_errors.error_event(error)
 
 
-class CountView:
+class CountView(WholeLook):
     """See ``WholeView``: a count that is only estimated makes the usage so, which the client is told in a header."""
 
-    __slots__ = ("finish_reason", "model", "output_bytes", "usage")
-
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
+    __slots__ = ()
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``."""

@@ -4,26 +4,20 @@ from typing import Any
 
 import msgspec
 
-from gateway.price import Usage
 from gateway.wire.anthropic_reader import opened_message
 from gateway.wire.anthropic_reasons import HUB_REASONS
 from gateway.wire.anthropic_usage import AnthropicCounts
 from gateway.wire.openai_fields import text_bytes
 from gateway.wire.upstream_json import text_of
+from gateway.wire.whole_look import WholeLook
 
 _SHOWN = ("text", "thinking", "data")
 
 
-class AnthropicWhole:
+class AnthropicWhole(WholeLook):
     """See ``WholeView``."""
 
-    __slots__ = ("finish_reason", "model", "output_bytes", "usage")
-
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
+    __slots__ = ()
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``. Counts that are only estimated are left to who knows the prompt better."""

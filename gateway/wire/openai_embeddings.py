@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Meta, Raw
 
 from gateway.errors import HeadraceError, InvalidRequest, UpstreamInvalid
-from gateway.price import Usage
 from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import openai_errors
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, StreamView, estimate_output
@@ -17,6 +16,7 @@ from gateway.wire.openai_fields import Model
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.openai_whole import opened
 from gateway.wire.transport_fields import refuse_transport_fields
+from gateway.wire.whole_look import WholeLook
 
 MAX_INPUTS = 2048
 """OpenAI's bound."""
@@ -95,16 +95,10 @@ class OpenAIEmbeddings:
         return openai_errors.error_event(error)
 
 
-class EmbeddingsView:
+class EmbeddingsView(WholeLook):
     """See ``WholeView``."""
 
-    __slots__ = ("finish_reason", "model", "output_bytes", "usage")
-
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
+    __slots__ = ()
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``: an answer without vectors is none."""

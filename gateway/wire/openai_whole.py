@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Raw
 
 from gateway.errors import UpstreamInvalid
-from gateway.price import Usage
 from gateway.wire.openai_output import Output, shown_bytes
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.upstream_codes import error_inside
+from gateway.wire.whole_look import WholeLook
 
 
 class _Choice(msgspec.Struct):
@@ -29,16 +29,10 @@ class _Answer(msgspec.Struct):
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-class OpenAIWhole:
+class OpenAIWhole(WholeLook):
     """See ``WholeView``."""
 
-    __slots__ = ("finish_reason", "model", "output_bytes", "usage")
-
-    def __init__(self) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
+    __slots__ = ()
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``."""
