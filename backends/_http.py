@@ -37,6 +37,7 @@ class UpstreamNotFound(UpstreamFailed):
 
     code = "upstream_not_found"
     blames_backend = False
+    final = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,8 +39,9 @@
 
 Each class carries what the pipeline needs to know; nothing is ever read from an error's text. ``http_status`` is what
 the client gets, ``status`` what the ledger records, ``type`` and ``code`` are the words of OpenAI's error envelope,
-``retryable`` says whether another backend may help, ``blames_backend`` whether the backend's health suffers, and
-``rest_s`` for how long it rests at once, without a second failure and where it named no time itself.
+``retryable`` says whether another backend may help, ``blames_backend`` whether the backend's health suffers,
+``rest_s`` for how long it rests at once, without a second failure and where it named no time itself, and ``final``
+whether the client had better not come back with the same.
 """
 
 from gateway.fault import ConfigurationError as ConfigurationError

@@ -6,7 +6,10 @@ from gateway.types import Status
 
 
 class HeadraceError(Exception):
-    """The root. ``message`` is for people, may quote the client's field names, and holds no secret and no prompt."""
+    """The root. ``message`` is for people, may quote the client's field names, and holds no secret and no prompt.
+
+    ``final`` tells that sending the same again cannot help, though the status may sound as if it could.
+    """
 
     http_status: int = 500
     status: ClassVar[Status] = Status.BUG
@@ -15,6 +18,7 @@ class HeadraceError(Exception):
     retryable: ClassVar[bool] = False
     blames_backend: ClassVar[bool] = False
     rest_s: ClassVar[float] = 0.0
+    final: bool = False
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(message)

@@ -76,6 +76,7 @@ class UpstreamUnauthorised(UpstreamError):
 
     code = "upstream_unauthorised"
     rest_s = 60.0
+    final = True
 
 
 class UpstreamOutOfFunds(UpstreamUnauthorised):

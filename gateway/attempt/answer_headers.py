@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from gateway.attempt.attempt_cost import AttemptCost
 from gateway.caching.answers import KeptAnswer
-from gateway.errors import HeadraceError, MethodNotAllowed
+from gateway.errors import HeadraceError, LimitExceeded, MethodNotAllowed, Overloaded
 from gateway.price import Usage
 from gateway.types import Arrival, Attempt, Candidate, Context, Operation
 
@@ -116,7 +116,8 @@ def error_headers(
 
     ``arrival`` is the request that failed, where it was one for inference.
 
-    ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help.
+    ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help. Where it cannot, though the
+    status sounds as if it could, ``x-should-retry`` keeps the official SDKs from asking twice more.
     """
     headers = [
         *_WHOLE,
@@ -130,6 +131,8 @@ def error_headers(
         headers.append((b"x-headrace-model", _value(attempts[-1].model)))
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % max(-(-error.retry_after_s // 1), 1)))
+    if error.final or (isinstance(error, LimitExceeded | Overloaded) and error.retry_after_s is None):
+        headers.append((b"x-should-retry", b"false"))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allow.encode()))
     if error.http_status == 401:  # noqa: PLR2004  # RFC 9110 wants a challenge with it

@@ -47,6 +47,7 @@ class Failover:
     _broken: Continuable | None = field(init=False, default=None)
     _full: HeadraceError | None = field(init=False, default=None)
     _holds: tuple[int, ...] = field(init=False, default=())
+    _all_final: bool = field(init=False, default=True)
 
     async def run(self, decision: Decision) -> None:
         """Serves the request, or says why not; every attempt is in the journal, and the outcome where it went well.
@@ -64,6 +65,7 @@ class Failover:
             try:
                 finish = await self._attempt(bill)
             except UpstreamError as error:
+                error.final = error.final and self._all_final and not self._left
                 if not error.retryable or self.limits.now_s() >= self._deadline_s or not self._may_go_on():
                     raise
                 failure = error
@@ -169,6 +171,7 @@ class Failover:
         if self.bench.gate is not None and trial.number in self._holds:
             self.bench.gate.leave(self._name(trial.number), taken(trial.attempts))
         if trial.failure is not None:
+            self._all_final = self._all_final and trial.failure.final
             self._think_again(bill, trial.failure)
 
     def _think_again(self, bill: Bill, failure: UpstreamError) -> None:

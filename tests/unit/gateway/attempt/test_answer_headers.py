@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 
 from gateway.attempt.answer_headers import Receipt, error_headers
 from gateway.attempt.attempt_cost import AttemptCost
-from gateway.errors import InvalidRequest, Overloaded, Unauthenticated
+from gateway.errors import (
+    InvalidRequest,
+    LimitExceeded,
+    NoCandidate,
+    Overloaded,
+    ShuttingDown,
+    Unauthenticated,
+    UpstreamOutOfFunds,
+    UpstreamTimeout,
+    UpstreamUnauthorised,
+)
 from gateway.facts import BackendFacts
 from gateway.price import Price, Usage
 from gateway.prices.price_book import PriceBook
@@ -110,3 +120,23 @@ def test_an_error_has_no_header_that_does_not_belong_to_it() -> None:
     assert {b"content-type", b"x-request-id", b"x-headrace-attempts"} == {
         name for name, _ in error_headers("r", InvalidRequest("wrong"))
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (UpstreamUnauthorised("x"), b"false"),
+        (UpstreamOutOfFunds("x"), b"false"),
+        (LimitExceeded("larger than the whole limit"), b"false"),
+        (Overloaded("nobody knows what it costs"), b"false"),
+        (LimitExceeded("x", retry_after_s=2.0), None),
+        (Overloaded("x", retry_after_s=2.0), None),
+        (NoCandidate("x", retry_after_s=2.0), None),
+        (ShuttingDown("x"), None),
+        (UpstreamTimeout("x"), None),
+        (InvalidRequest("x"), None),
+    ],
+)
+def test_who_cannot_be_helped_by_asking_again_is_told_so(error: Any, expected: bytes | None) -> None:
+    """An SDK would otherwise ask twice more, whose status is a 429 or a 5xx."""
+    assert expected == dict(error_headers("req-1", error)).get(b"x-should-retry")
