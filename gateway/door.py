@@ -62,29 +62,51 @@ class Door:
             HeadersTooLarge: the header block is over the limit.
             Unauthenticated: no key, an unknown or an expired one, or several that differ.
         """
+        return self.known(self.digest(headers))
+
+    def digest(self, headers: RawHeaders) -> str:
+        """The SHA-256 of the headers' key, in hex; empty where no key is asked for.
+
+        Raises:
+            HeadersTooLarge: the header block is over the limit.
+            Unauthenticated: no key, or several that differ.
+        """
         if sum(map(len, chain.from_iterable(headers))) > self._max_header_bytes:
             raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
         if not self._keys:
-            return _EVERYBODY
+            return ""
         offered = {_key(name, value) for name, value in headers if name in _KEY_HEADERS}
         offered.discard(b"")  # an empty key is none, whatever its digest opens
         if not offered:
             raise Unauthenticated("an API key is needed: `Authorization: Bearer …` or `x-api-key: …`")
         if len(offered) > 1:
             raise Unauthenticated("the request carries API keys that differ")
-        identity = self._keys.get(hashlib.sha256(offered.pop()).hexdigest())
+        return hashlib.sha256(offered.pop()).hexdigest()
+
+    def known(self, digest: str) -> Identity:
+        """Whose the key of that digest is now.
+
+        Raises:
+            Unauthenticated: nobody's, or it has expired.
+        """
+        if not self._keys:
+            return _EVERYBODY
+        identity = self._keys.get(digest)
         if identity is None:
             raise Unauthenticated("the API key is not known here")
         if identity.expires_unix_s is not None and self._clock.unix_s() >= identity.expires_unix_s:
             raise Unauthenticated("the API key has expired")
         return identity
 
-    def arrive(self, exchange: Exchange) -> Knock:
-        """Who is there. Who is refused at the door is recorded all the same."""
+    def arrive(self, exchange: Exchange, digest: str | None = None) -> Knock:
+        """Who is there. Who is refused at the door is recorded all the same.
+
+        ``digest`` is that of a key which was shown before, where the exchange has none in its headers.
+        """
         refusal: HeadraceError | None = None
         identity = _NOBODY
         try:
-            identity = self.identity(exchange.headers)
+            identity = self.identity(exchange.headers) if digest is None else self.known(digest)
         except (HeadersTooLarge, Unauthenticated) as error:
             refusal = error
         hints = read_hints(exchange.headers)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from gateway.attempt.spillover import Spillover
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench
 from gateway.decide import decide
-from gateway.door import Door
+from gateway.door import Door, Knock
 from gateway.errors import HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
 from gateway.fault import place_of
@@ -80,14 +80,16 @@ class Pipeline:
         """Requests under way."""
         return len(self._tasks)
 
-    async def handle(self, exchange: Exchange) -> None:
+    async def handle(self, exchange: Exchange, knock: Callable[[Door], Knock] | None = None) -> None:
         """Serves one request: arrive, read, match, forecast, admit, decide, attempt, record.
+
+        ``knock`` says who is there where the exchange does not: of what was put off, the key was shown before.
 
         Every path ends in exactly one ledger entry. What goes wrong is told to the client in its own format, before
         the answer or inside it; only a cancellation that is neither a hang-up nor a shutdown goes on upwards.
         """
         rules = self.rules
-        arrival, identity, unwelcome = rules.door.arrive(exchange)
+        arrival, identity, unwelcome = rules.door.arrive(exchange) if knock is None else knock(rules.door)
         journal = Journal(arrival)
         task = self._begun()
         try:

@@ -45,6 +45,8 @@ class Rooms:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._called = False
+        self.waits: Callable[[], None] | None = None
+        """Called when somebody begins to wait, by whoever fills idle places and would rather give them back."""
 
     def of(self, route: Route, backends: Mapping[str, Backend]) -> "RouteRoom":
         """The room of a route; a new one where a reload has changed the route or the backends."""
@@ -93,6 +95,8 @@ class Rooms:
             self._loop, self._beat, self._called = loop, None, False
             self._waiting.clear()
         self._waiting[room] = serve
+        if self.waits is not None:
+            loop.call_soon(self.waits)
         if self._beat is None:
             self._beat = loop.call_later(BEAT_S, self._call)
 

@@ -17,7 +17,7 @@ Statements are written once for SQLite and PostgreSQL (docs/decisions/0015-one-s
 import re
 from collections.abc import Sequence
 
-from gateway.stores.schema import caches, costs, decisions, requests, tasks, verdicts
+from gateway.stores.schema import batches, caches, costs, decisions, requests, tasks, verdicts
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     requests.STATEMENTS,
@@ -26,6 +26,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
     costs.STATEMENTS,
     verdicts.STATEMENTS,
     caches.STATEMENTS,
+    batches.STATEMENTS,
 )
 """What makes the tables of version n those of version n + 1, from no tables on."""
 

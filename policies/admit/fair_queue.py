@@ -116,6 +116,11 @@ class FairQueue:
         """How many wait for one."""
         return len(self._state.order)
 
+    @property
+    def waiting_before_batches(self) -> int:
+        """How many of them are of a class above ``batch``."""
+        return self._state.order.position(len(CLASSES) - 2)
+
     def admit(self, ctx: Context, room: Room) -> Guest:
         """Holds a place for as long as the block runs.
 
