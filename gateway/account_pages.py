@@ -5,25 +5,81 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
-import msgspec
+from msgspec import structs
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from gateway.accounts.opening import Accounts
-from gateway.accounts.outcome import MOST_BODY_BYTES, read_key, read_outcome
-from gateway.accounts.report_query import read_report_query
+from gateway.accounts.outcome import KEY_PATTERN, MOST_BODY_BYTES, OUTCOME_SCHEMA, read_key, read_outcome
+from gateway.accounts.report import Report
+from gateway.accounts.report_query import QUERY_SCHEMAS, read_report_query
 from gateway.accounts.report_text import as_csv, as_json
+from gateway.accounts.task_account import KnownOutcome, TaskAccount
 from gateway.content_coding import decoder
 from gateway.door import Door
-from gateway.errors import ClientGone, NotFound, RequestTimeout
+from gateway.errors import (
+    BodyTooLarge,
+    ClientGone,
+    InvalidRequest,
+    LimitExceeded,
+    NotFound,
+    Overloaded,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
+from gateway.openapi.page import Page, json_answer
+from gateway.openapi.told import JSON, Answer, Parameter, Told, in_path, json_answer_of
 from gateway.ports import Clock
 from gateway.rules.tenancy import Identity
-from gateway.task_hints import MOST_ID_CHARACTERS, checked_name
+from gateway.task_hints import MOST_ID_CHARACTERS, NAME, checked_name
 
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+_ID = in_path("id", "The task's name.", pattern=f"^{NAME}$", maxLength=MOST_ID_CHARACTERS)
+_LIMITED = (LimitExceeded, Overloaded)
+
+
+class TaskOutcome(KnownOutcome, frozen=True, kw_only=True):
+    """The outcome that stands, and what became of this report."""
+
+    object: Literal["task.outcome"]
+    task: str
+    superseded: bool
+    repeated: bool
+
+
+_OUTCOME = Told(
+    summary="Tell how a task ended",
+    answers=json_answer_of("The outcome that stands now.", TaskOutcome),
+    errors=(InvalidRequest, NotFound, RequestTimeout, BodyTooLarge, UnsupportedMediaType, *_LIMITED),
+    parameters=(
+        _ID,
+        Parameter(
+            name="idempotency-key",
+            words="A report that comes again with it changes nothing.",
+            where="header",
+            schema={"type": "string", "pattern": KEY_PATTERN},
+        ),
+    ),
+    body=OUTCOME_SCHEMA,
+    tag="accounts",
+)
+_TASK = Told(
+    summary="What a task has cost",
+    answers=json_answer_of("Its account.", TaskAccount),
+    errors=(InvalidRequest, NotFound, Overloaded),
+    parameters=(_ID,),
+    tag="accounts",
+)
+_REPORT = Told(
+    summary="What requests and tasks cost, took and came to",
+    answers={200: Answer(words="The report.", shapes={JSON: Report, "text/csv": {"type": "string"}})},
+    errors=(InvalidRequest, NotFound, Overloaded),
+    parameters=tuple(
+        Parameter(name=name, words=words, schema=schema) for name, (words, schema) in QUERY_SCHEMAS.items()
+    ),
+    tag="accounts",
+)
 
 
 class AccountPages:
@@ -40,12 +96,12 @@ class AccountPages:
         self._clock = clock
         self._body_timeout_s = body_timeout_s
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[Page]:
         """The routes, for the site."""
         return [
-            Route("/v1/tasks/{id}/outcome", self._outcome, methods=["POST"]),
-            Route("/v1/tasks/{id}", self._task),
-            Route("/v1/report", self._report),
+            Page("/v1/tasks/{id}/outcome", self._outcome, _OUTCOME, method="POST"),
+            Page("/v1/tasks/{id}", self._task, _TASK),
+            Page("/v1/report", self._report, _REPORT),
         ]
 
     async def _outcome(self, request: Request) -> Response:
@@ -54,11 +110,11 @@ class AccountPages:
         outcome = read_outcome(await self._body(request), now_unix_s=self._clock.unix_s())
         kept = await book.report(identity.tenant, task, outcome, key)
         answer = {"object": "task.outcome", "task": task, "superseded": kept.superseded, "repeated": kept.repeated}
-        return _json(answer | msgspec.structs.asdict(kept.stands))
+        return json_answer(answer | structs.asdict(kept.stands))
 
     async def _task(self, request: Request) -> Response:
         identity = self._identity(request)
-        return _json(await self._accounts.book.account(identity.tenant, _task_id(request)))
+        return json_answer(await self._accounts.book.account(identity.tenant, _task_id(request)))
 
     async def _report(self, request: Request) -> Response:
         """A tenant sees its own figures alone; where nobody has a key, everybody sees all."""
@@ -93,7 +149,3 @@ class AccountPages:
 
 def _task_id(request: Request) -> str:
     return checked_name(request.path_params["id"].encode(), "id", MOST_ID_CHARACTERS)
-
-
-def _json(content: Any) -> Response:
-    return Response(_ENCODER.encode(content), media_type="application/json")

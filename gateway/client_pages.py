@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from starlette.routing import Route
-
 from gateway.account_pages import AccountPages
 from gateway.accounts.opening import Accounts
 from gateway.door import Door
+from gateway.openapi.page import Page
 from gateway.ports import Clock
 from gateway.response_pages import ResponsePages
 from gateway.stores.responses import ResponseMemory
@@ -19,7 +18,7 @@ def client_pages(
     door: Callable[[], Door],
     clock: Clock,
     body_timeout_s: float,
-) -> list[Route]:
+) -> list[Page]:
     """The accounts of tasks, and answers asked for again; ``accounts`` are ``None`` where no ledger is kept."""
     return [
         *AccountPages(accounts, door=door, clock=clock, body_timeout_s=body_timeout_s).routes(),

@@ -15,7 +15,7 @@ from gateway.task_hints import TASK_HEADERS, task_in_headers, task_of
 from gateway.types import ChatRequest
 
 MOST_HINT_BYTES = 256
-_MOST_DEADLINE_MS = 86_400_000
+MOST_DEADLINE_MS = 86_400_000
 _MOST_DIGITS = 12
 
 _SESSION = frozenset((b"x-claude-code-session-id", b"session-id", b"x-session-affinity"))
@@ -86,9 +86,9 @@ def _deadline_s(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
         return None
     digits = given[-1]
     milliseconds = int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else 0
-    if not 0 < milliseconds <= _MOST_DEADLINE_MS:
+    if not 0 < milliseconds <= MOST_DEADLINE_MS:
         header = _DEADLINE.decode()
         raise InvalidRequest(
-            f"the header {header} must be a whole number of milliseconds from 1 to {_MOST_DEADLINE_MS}", param=header
+            f"the header {header} must be a whole number of milliseconds from 1 to {MOST_DEADLINE_MS}", param=header
         )
     return milliseconds / 1000

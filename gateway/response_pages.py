@@ -1,15 +1,74 @@
 """Answers of OpenAI's Responses, asked for again: ``/v1/responses/{id}``, what it answered, and its end."""
 
 from collections.abc import Callable
+from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from gateway.door import Door
-from gateway.errors import InvalidRequest, NotFound
+from gateway.errors import HeadraceError, InvalidRequest, NotFound
+from gateway.openapi.answers import ResponseObject
+from gateway.openapi.page import Page, json_answer
+from gateway.openapi.told import Parameter, Shape, Told, in_path, json_answer_of
 from gateway.stores.responses import KeptResponse, ResponseMemory
+
+
+class DeletedResponse(Struct, kw_only=True):
+    """It is not kept any more."""
+
+    id: str
+    object: Literal["response.deleted"]
+    deleted: Literal[True]
+
+
+class ItemList(Struct, kw_only=True):
+    """The items that an answer answers."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    has_more: bool
+    first_id: str | None = None
+    last_id: str | None = None
+
+
+def _told(
+    summary: str, words: str, shape: Shape, *errors: type[HeadraceError], query: tuple[Parameter, ...] = ()
+) -> Told:
+    parameters = (in_path("response_id", "The answer's id."), *query)
+    return Told(
+        summary=summary,
+        answers=json_answer_of(words, shape),
+        errors=(NotFound, *errors),
+        parameters=parameters,
+        tag="openai",
+    )
+
+
+_GET = _told(
+    "An answer, again",
+    "The answer.",
+    ResponseObject,
+    InvalidRequest,
+    query=(Parameter(name="stream", words="What is kept is whole.", schema={"enum": ["false"]}),),
+)
+_DELETE = _told("Forget an answer", "It is forgotten.", DeletedResponse)
+_ITEMS = _told(
+    "What an answer answers",
+    "The items, the last first.",
+    ItemList,
+    query=(Parameter(name="order", words="The last first, or the first.", schema={"enum": ["asc", "desc"]}),),
+)
+_CANCEL = Told(
+    summary="Nothing runs in the background: whoever leaves ends its answer",
+    answers={},
+    errors=(InvalidRequest, NotFound),
+    parameters=(in_path("response_id", "The answer's id."),),
+    tag="openai",
+)
+_COMPACT = Told(summary="Conversations are not compacted here", answers={}, errors=(NotFound,), tag="openai")
 
 
 class ResponsePages:
@@ -24,27 +83,27 @@ class ResponsePages:
         self._memory = memory
         self._door = door
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[Page]:
         """All of them."""
         one = "/v1/responses/{response_id}"
         return [
-            Route("/v1/responses/compact", self._compact, methods=["POST"]),
-            Route(one, self._get),
-            Route(one, self._delete, methods=["DELETE"]),
-            Route(f"{one}/input_items", self._items),
-            Route(f"{one}/cancel", self._cancel, methods=["POST"]),
+            Page("/v1/responses/compact", self._compact, _COMPACT, method="POST"),
+            Page(one, self._get, _GET),
+            Page(one, self._delete, _DELETE, method="DELETE"),
+            Page(f"{one}/input_items", self._items, _ITEMS),
+            Page(f"{one}/cancel", self._cancel, _CANCEL, method="POST"),
         ]
 
     async def _get(self, request: Request) -> Response:
         if request.query_params.get("stream") == "true":
             raise InvalidRequest("an answer that is kept is whole: it cannot be streamed again", param="stream")
-        return _json(bytes(self._kept(request).response))
+        return json_answer(self._kept(request).response)
 
     async def _delete(self, request: Request) -> Response:
         name = request.path_params["response_id"]
         if not self._memory.forget(self._tenant(request), name):
             raise _no_such_response()
-        return _json(msgspec.json.encode({"id": name, "object": "response.deleted", "deleted": True}))
+        return json_answer({"id": name, "object": "response.deleted", "deleted": True})
 
     async def _items(self, request: Request) -> Response:
         """The items that an answer answers, the last first, as OpenAI lists them."""
@@ -54,7 +113,7 @@ class ResponsePages:
             named.reverse()
         page = {"object": "list", "data": named, "has_more": False}
         ends = {"first_id": named[0]["id"], "last_id": named[-1]["id"]} if named else {}
-        return _json(msgspec.json.encode({**page, **ends}))
+        return json_answer({**page, **ends})
 
     async def _compact(self, _: Request) -> Response:
         raise NotFound("conversations are not compacted here: send the turns that count")
@@ -75,7 +134,3 @@ class ResponsePages:
 
 def _no_such_response() -> NotFound:
     return NotFound("there is no such response here, or it is not kept any more", param="response_id")
-
-
-def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")

@@ -2,26 +2,91 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-import msgspec
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.attempt.answer_headers import error_headers
 from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
-from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, ModelNotFound, NotFound, UpgradeRefused
-from gateway.rules.cards import shown_cards
+from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, NotFound, UpgradeRefused
+from gateway.model_pages import ModelPages
+from gateway.openapi.document_page import DocumentPage
+from gateway.openapi.page import Page, json_answer
+from gateway.openapi.told import JSON, Answer, Told, json_answer_of
 from gateway.rules.world import World
 from gateway.wire import anthropic_errors
-from gateway.wire.anthropic_models import is_anthropic_client, model_info, model_page
+from gateway.wire.anthropic_models import is_anthropic_client
 from gateway.wire.openai_errors import error_body
+
+_OPEN_METRICS = "application/openmetrics-text"
+_PLAIN = "text/plain"
+
+
+class State(Struct, kw_only=True):
+    """Whether new work is welcome, and what each backend says."""
+
+    ready: bool
+    backends: dict[str, str]
+
+
+class Home(Struct, kw_only=True):
+    """Who is here."""
+
+    name: Literal["headrace"]
+    docs: str
+
+
+class Health(Struct, kw_only=True):
+    """The process lives."""
+
+    status: Literal["ok"]
+
+
+class EngineList(Struct, kw_only=True):
+    """What the engines on this machine say of themselves."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+
+
+class SuccessReport(Struct, kw_only=True):
+    """What was learned of each route that is for the caller."""
+
+    object: Literal["success"]
+    routes: dict[str, dict[str, Any]]
+
+
+_HOME = Told(summary="Who is here", answers=json_answer_of("A greeting.", Home), open=True, tag="health")
+_HEALTH = Told(summary="Whether the process lives", answers=json_answer_of("It does.", Health), open=True, tag="health")
+_READY = Told(
+    summary="Whether new work is welcome",
+    answers={
+        200: Answer(words="At least one backend takes requests.", shapes={JSON: State}),
+        503: Answer(words="None does, or this gateway drains.", shapes={JSON: State}),
+    },
+    open=True,
+    tag="health",
+)
+_METRICS = Told(
+    summary="Metrics for Prometheus",
+    answers={
+        200: Answer(
+            words="Text for Prometheus, or OpenMetrics where asked for.",
+            shapes={kind: {"type": "string"} for kind in (_PLAIN, _OPEN_METRICS)},
+        )
+    },
+    tag="health",
+)
+_ENGINE = Told(summary="The engines on this machine", answers=json_answer_of("Each of them.", EngineList))
+_SUCCESS = Told(summary="What was learned of success", answers=json_answer_of("By route.", SuccessReport))
 
 PROBES = frozenset({"/", "/healthz", "/readyz"})
 """What answers without a key: load balancers and orchestrators have none."""
@@ -45,7 +110,7 @@ class Outlook:
     metrics: Callable[[str], tuple[bytes, str]]
     started_unix_s: int
     success: Callable[[], Mapping[str, Any]] = dict
-    pages: Sequence[Route] = ()
+    pages: Sequence[Page] = ()
 
 
 class Front:
@@ -86,86 +151,57 @@ def _refusal_of(scope: Scope) -> ClientError:
 
 def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
     """The Starlette application of the routes that are not inference."""
+    routes: list[Any] = [
+        *_own_pages(outlook),
+        *ModelPages(outlook.world, started_unix_s=outlook.started_unix_s).routes(),
+        *outlook.pages,
+    ]
+    routes += DocumentPage(lambda: routes).routes()
+    handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
+    site = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    site.router.redirect_slashes = False  # to an address made of the client's own Host header
+    return site
 
+
+def _own_pages(outlook: Outlook) -> list[Page]:
     async def home(_: Request) -> Response:
-        return _json({"name": "headrace", "docs": "/v1/models lists what can be asked for"})
+        return json_answer({"name": "headrace", "docs": "/v1/models lists what can be asked for"})
 
     async def healthz(_: Request) -> Response:
-        return _json({"status": "ok"})
+        return json_answer({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
         state = outlook.readiness()
-        return _json({"ready": state.ready, "backends": state.reasons}, status=200 if state.ready else 503)
+        return json_answer({"ready": state.ready, "backends": state.reasons}, status=200 if state.ready else 503)
 
     async def metrics(request: Request) -> Response:
         body, content_type = outlook.metrics(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
+    async def engine(_: Request) -> Response:
+        return json_answer(engine_page(outlook.world().backends))
+
     async def success(request: Request) -> Response:
         """Of the routes that are for the caller."""
         allowed = outlook.door().identity(request.scope["headers"]).routes
         known = {name: told for name, told in outlook.success().items() if allowed is None or name in allowed}
-        return _json({"object": "success", "routes": known})
+        return json_answer({"object": "success", "routes": known})
 
-    routes = [
-        Route("/", home),
-        Route("/healthz", healthz),
-        Route("/readyz", readyz),
-        Route("/metrics", metrics),
-        _engine_route(outlook),
-        Route("/v1/success", success),
-        *_model_routes(outlook),
-        *outlook.pages,
+    return [
+        Page("/", home, _HOME),
+        Page("/healthz", healthz, _HEALTH),
+        Page("/readyz", readyz, _READY),
+        Page("/metrics", metrics, _METRICS),
+        Page("/v1/engine", engine, _ENGINE),
+        Page("/v1/success", success, _SUCCESS),
     ]
-    handlers: dict[Any, Any] = {HTTPException: _framework_error, HeadraceError: _own_error, Exception: _bug}
-    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-
-
-def _model_routes(outlook: Outlook) -> list[Route]:
-    async def models(request: Request) -> Response:
-        world = outlook.world()
-        if _asks_as_anthropic(request):
-            return _json(model_page(world.models(), outlook.started_unix_s, request.query_params))
-        cards = [_model_card(world, model, outlook.started_unix_s) for model in world.models()]
-        return _json({"object": "list", "data": cards})
-
-    async def model(request: Request) -> Response:
-        name, world = request.path_params["model"], outlook.world()
-        if name not in world.models():
-            raise ModelNotFound("there is no such model; GET /v1/models lists those there are", param="model")
-        if _asks_as_anthropic(request):
-            return _json(model_info(name, outlook.started_unix_s))
-        return _json(_model_card(world, name, outlook.started_unix_s))
-
-    return [Route("/v1/models", models), Route("/v1/models/{model:path}", model)]
-
-
-def _engine_route(outlook: Outlook) -> Route:
-    async def engine(_: Request) -> Response:
-        return _json(engine_page(outlook.world().backends))
-
-    return Route("/v1/engine", engine)
-
-
-def _model_card(world: World, model: str, created_unix_s: int) -> dict[str, Any]:
-    card = {"id": model, "object": "model", "created": created_unix_s, "owned_by": world.owner(model)}
-    providers = shown_cards(world.match(model), model, world.backends)
-    return card | {"headrace": {"providers": providers}} if providers else card
-
-
-def _json(content: Any, *, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(content), status_code=status, media_type="application/json")
-
-
-def _asks_as_anthropic(request: Request) -> bool:
-    return is_anthropic_client(request.url.path, request.headers.raw)
 
 
 async def _framework_error(request: Request, error: HTTPException) -> Response:
     """What Starlette found out by itself, in our envelope."""
     if error.status_code == 405:  # noqa: PLR2004  # the router's own
-        allowed = (error.headers or {})["Allow"].split(", ")
-        return _told(request, MethodNotAllowed(", ".join(sorted(allowed))))
+        here = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        return _told(request, MethodNotAllowed(", ".join(sorted({name for route in here for name in route.methods}))))
     return _told(request, NotFound("there is no such route"))
 
 
@@ -178,7 +214,7 @@ async def _bug(request: Request, __: Exception) -> Response:
 
 
 def _told(request: Request, error: HeadraceError) -> Response:
-    return _error_response(error, _asks_as_anthropic(request))
+    return _error_response(error, is_anthropic_client(request.url.path, request.headers.raw))
 
 
 def _error_response(error: HeadraceError, to_anthropic: bool) -> Response:  # noqa: FBT001  # private

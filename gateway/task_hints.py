@@ -31,7 +31,9 @@ MOST_STAGE_CHARACTERS = 64
 TASK_HEADER, STAGE_HEADER, BUDGET_HEADER = "x-headrace-task", "x-headrace-stage", "x-headrace-task-budget"
 TASK_HEADERS = frozenset(name.encode() for name in (TASK_HEADER, STAGE_HEADER, BUDGET_HEADER, "baggage"))
 
-_NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:@+=~-]*")
+NAME = "[A-Za-z0-9][A-Za-z0-9._:@+=~-]*"
+"""What a name of a task or a stage is, as a regular expression."""
+_NAME = re.compile(NAME.encode())
 _FORM = "letters, digits and any of . _ : @ + = ~ - after the first"
 _MEMBERS = {b"headrace.task": "task", b"headrace.stage": "stage"}
 _MOST_BAGGAGE_BYTES = 8192

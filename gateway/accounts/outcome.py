@@ -44,6 +44,33 @@ class ReportedOutcome(Struct, frozen=True, kw_only=True):
 _FIELDS = (*(name for name in ReportedOutcome.__struct_fields__ if name != "at_unix_s"), "at")
 
 
+_AMOUNT: Mapping[str, Any] = {"type": ["number", "null"], "minimum": 0}
+OUTCOME_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "success": {"type": ["boolean", "null"]},
+        "score": {"type": ["number", "null"], "minimum": -MOST_SCORE, "maximum": MOST_SCORE},
+        "tool_cost_usd": {**_AMOUNT, "maximum": int(MOST_USD)},
+        "tool_seconds": {**_AMOUNT, "maximum": MOST_SECONDS},
+        "retrieval_seconds": {**_AMOUNT, "maximum": MOST_SECONDS},
+        "recovery_cost_usd": {**_AMOUNT, "maximum": int(MOST_USD)},
+        "note": {"type": ["string", "null"], "maxLength": MOST_NOTE_CHARACTERS, "pattern": r"^[^\x00-\x08\x0b-\x1f]*$"},
+        "at": {
+            "anyOf": [
+                {"type": "number", "minimum": _EARLIEST_UNIX_S, "description": "Seconds since the epoch, not ahead."},
+                {"type": "string", "format": "date-time"},
+                {"type": "null"},
+            ]
+        },
+    },
+    "required": ["success"],
+    "additionalProperties": False,
+}
+"""What ``read_outcome`` reads, as a JSON schema says it."""
+KEY_PATTERN = f"^[ -~]{{1,{_MOST_KEY_CHARACTERS}}}$"
+"""What ``read_key`` reads, as a regular expression."""
+
+
 def read_outcome(body: bytes, *, now_unix_s: float) -> ReportedOutcome:
     """The body of ``POST /v1/tasks/{id}/outcome``.
 

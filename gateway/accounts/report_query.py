@@ -1,6 +1,7 @@
 """What ``GET /v1/report`` is asked, read strictly: a misspelt filter would answer another question in silence."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gateway.accounts.moments import read_moment
 from gateway.accounts.selection import DIMENSIONS, Selection
@@ -11,6 +12,19 @@ FORMATS = ("json", "csv")
 _FILTERS = ("route", "backend", "model")
 _KNOWN = ("by", "since", "until", *_FILTERS, "format")
 _MOST_CHARACTERS = 256
+
+
+_TEXT: Mapping[str, Any] = {"type": "string", "maxLength": _MOST_CHARACTERS, "pattern": r"^[^\x00]*$"}
+_MOMENT: Mapping[str, Any] = {"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}
+_BY = "|".join(DIMENSIONS)
+QUERY_SCHEMAS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "by": ("What to break it down by, separated by commas.", {"type": "string", "pattern": f"^(({_BY})(,({_BY}))*)?$"}),
+    "since": ("From this day or moment on.", _MOMENT),
+    "until": ("To before this day or moment.", _MOMENT),
+    **{name: (f"Of this {name} alone.", _TEXT) for name in _FILTERS},
+    "format": ("The form of the report.", {"enum": [*FORMATS]}),
+}
+"""What there is to ask, with its words for people and its JSON schema."""
 
 
 def read_report_query(

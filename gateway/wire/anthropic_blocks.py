@@ -5,11 +5,11 @@ with the rest in its order. Pictures in results, for which a tool's turn has no 
 assistant's turn keeps its text and its calls. What was thought goes beside the turns, for who can use it.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from gateway.conversation import FunctionCall, Message, Part, ToolCall
 from gateway.errors import InvalidRequest
@@ -28,9 +28,9 @@ class Block(msgspec.Struct):
     source: Any = None
     id: str | None = None
     name: str | None = None
-    input: Raw = Raw()
+    input: Raw = msgspec.field(default_factory=Raw)  # a schema cannot tell bytes as a default
     tool_use_id: str | None = None
-    content: Raw = Raw()
+    content: Raw = msgspec.field(default_factory=Raw)
     is_error: bool | None = None
     thinking: str | None = None
     signature: str | None = None
@@ -40,7 +40,18 @@ class Block(msgspec.Struct):
     citations: Any = None
 
 
-Content = str | tuple[Block, ...]
+def _needs_of(kind: str, *fields: str) -> dict[str, Any]:
+    """A block of another kind, or one with all of these texts, as a JSON schema says it."""
+    other = {"properties": {"type": {"not": {"const": kind}}}}
+    return {"anyOf": [other, {"properties": {key: {"type": "string"} for key in fields}, "required": [*fields]}]}
+
+
+# What types alone cannot say; ``Turns`` is what holds.
+_BLOCK: Mapping[str, Any] = {
+    "allOf": [_needs_of("text", "text"), _needs_of("tool_use", "id", "name"), _needs_of("tool_result", "tool_use_id")]
+}
+
+Content = str | tuple[Annotated[Block, Meta(extra_json_schema=dict(_BLOCK))], ...]
 _CONTENT = msgspec.json.Decoder(Content | None)
 _DOCUMENT_CONTENT = msgspec.json.Decoder(Content)
 

@@ -16,14 +16,19 @@ from gateway.wire.anthropic_to_chat import translated
 from gateway.wire.format import BodyLimits
 from gateway.wire.json_body import decode, skim
 from gateway.wire.openai_fields import Fields, Model, Name, text_bytes
-from gateway.wire.transport_fields import refuse_transport_fields
+from gateway.wire.transport_fields import NAMES_ALLOWED, refuse_transport_fields
 
 _MAX_STOPS = 8191
 _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
+# As JSON schemas say what ``_turns`` and ``read_messages`` hold to.
+_Role = Annotated[str, Meta(min_length=1, extra_json_schema={"enum": ["user", "assistant", "system"]})]
+_Stops = Annotated[tuple[str, ...], Meta(extra_json_schema={"maxItems": _MAX_STOPS})]
+
+
 class _Turn(msgspec.Struct):
-    role: Name
+    role: _Role
     content: Content
 
 
@@ -58,7 +63,7 @@ class Counted(msgspec.Struct, kw_only=True):
     """What ``/v1/messages/count_tokens`` takes, and ``/v1/messages`` too."""
 
     model: Model
-    messages: tuple[_Turn, ...]
+    messages: Annotated[tuple[_Turn, ...], Meta(extra_json_schema={"minItems": 1})]
     system: Content | None = None
     tools: list[_Tool] | None = None
     tool_choice: _Choice | None = None
@@ -71,7 +76,7 @@ class Counted(msgspec.Struct, kw_only=True):
 class _Body(Counted, kw_only=True):
     max_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     stream: bool | None = None
-    stop_sequences: tuple[str, ...] | None = None
+    stop_sequences: _Stops | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: _Share | None = None
     top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
@@ -80,6 +85,10 @@ class _Body(Counted, kw_only=True):
     context_management: Fields | None = None
     mcp_servers: list[Any] | None = None
 
+
+MessagesBody = Annotated[_Body, Meta(extra_json_schema=dict(NAMES_ALLOWED))]
+CountedBody = Annotated[Counted, Meta(extra_json_schema=dict(NAMES_ALLOWED))]
+"""Bodies, as a document tells them."""
 
 _MESSAGES = msgspec.json.Decoder(_Body)
 _COUNTED = msgspec.json.Decoder(Counted)

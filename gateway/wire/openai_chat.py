@@ -1,6 +1,7 @@
 """OpenAI's ``POST /v1/chat/completions``."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw
@@ -10,11 +11,33 @@ from gateway.errors import InvalidRequest
 from gateway.types import Arrival, ChatRequest
 from gateway.wire.format import BodyLimits
 from gateway.wire.json_body import decode, skim
-from gateway.wire.openai_fields import Count, Fields, Name, SharedFields, text_bytes
-from gateway.wire.transport_fields import refuse_transport_fields
+from gateway.wire.openai_fields import STREAM_OPTIONS_NEED_A_STREAM, Count, Fields, Name, SharedFields, text_bytes
+from gateway.wire.transport_fields import NAMES_ALLOWED, refuse_transport_fields
 
 _PART_NEEDS = {"image_url": "vision", "input_audio": "audio", "file": "file"}
 _FORMAT_NEEDS = {"json_object": "json_mode", "json_schema": "json_schema"}
+
+
+# What types and bounds alone cannot say, as JSON schemas say it; ``read_chat`` is what holds.
+_TURN: Mapping[str, Any] = {
+    "properties": {"role": {"minLength": 1}},
+    "anyOf": [
+        {"properties": {"role": {"not": {"enum": ["system", "developer", "user", "tool"]}}}},
+        {"properties": {"content": {"type": ["string", "array"]}}, "required": ["content"]},
+    ],
+}
+_TOOL: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"type": {"not": {"const": "function"}}}},
+        {"properties": {"function": {"type": "object"}}, "required": ["function"]},
+    ]
+}
+_FORMAT: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"type": {"not": {"const": "json_schema"}}}},
+        {"properties": {"json_schema": {"type": "object"}}, "required": ["json_schema"]},
+    ]
+}
 
 
 class _Function(msgspec.Struct):
@@ -35,14 +58,16 @@ class _ResponseFormat(msgspec.Struct):
 
 
 class _Chat(SharedFields, kw_only=True):
-    messages: tuple[Message, ...]
+    messages: Annotated[
+        tuple[Annotated[Message, Meta(extra_json_schema=dict(_TURN))], ...], Meta(extra_json_schema={"minItems": 1})
+    ]
     max_completion_tokens: Count | None = None
-    tools: list[_Tool] | None = None
+    tools: list[Annotated[_Tool, Meta(extra_json_schema=dict(_TOOL))]] | None = None
     tool_choice: str | Fields | None = None
     parallel_tool_calls: bool | None = None
     functions: list[_Function] | None = None
     function_call: str | Fields | None = None
-    response_format: _ResponseFormat | None = None
+    response_format: Annotated[_ResponseFormat, Meta(extra_json_schema=dict(_FORMAT))] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0)] | None = None
     audio: Fields | None = None
@@ -60,6 +85,9 @@ class _Chat(SharedFields, kw_only=True):
     web_search_options: Fields | None = None
     moderation: Fields | None = None
 
+
+ChatBody = Annotated[_Chat, Meta(extra_json_schema={**NAMES_ALLOWED, **STREAM_OPTIONS_NEED_A_STREAM})]
+"""A body, as a document tells it."""
 
 _CHAT = msgspec.json.Decoder(_Chat)
 _SPEAK = frozenset({"system", "developer", "user", "tool"})

@@ -1,5 +1,6 @@
 """OpenAI's ``POST /v1/completions``."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -10,21 +11,52 @@ from gateway.errors import InvalidRequest
 from gateway.types import Arrival, ChatRequest
 from gateway.wire.format import BodyLimits
 from gateway.wire.json_body import decode, skim
-from gateway.wire.openai_fields import SharedFields, text_bytes
-from gateway.wire.transport_fields import refuse_transport_fields
+from gateway.wire.openai_fields import STREAM_OPTIONS_NEED_A_STREAM, SharedFields, text_bytes
+from gateway.wire.transport_fields import NAMES_ALLOWED, refuse_transport_fields
 
 _BYTES_PER_TOKEN = 4
 _MAX_TOKEN = 2**31 - 1
+_MOST_TOLD = 2048
+"""Of prompts, in a document: a gateway may be set to take more."""
+
+
+# What types and bounds alone cannot say, as JSON schemas say it; ``read_completion`` is what holds.
+_BEST_OF_IS_WHOLE: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"stream": {"not": {"const": True}}}},
+        {"properties": {"best_of": {"enum": [None, 1]}}},
+    ]
+}
+_TOKENS: Mapping[str, Any] = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 0, "maximum": _MAX_TOKEN},
+    "minItems": 1,
+}
+
+
+def prompt_schema(**text: Any) -> dict[str, Any]:
+    """The four shapes that ``read_prompt`` reads, as a JSON schema; ``text`` is what holds for each text."""
+    said = {"type": "string", **text}
+    several: list[Mapping[str, Any]] = [
+        {"type": "array", "items": items, "minItems": 1, "maxItems": _MOST_TOLD} for items in (said, _TOKENS)
+    ]
+    return {"anyOf": [said, _TOKENS, *several]}
 
 
 class _Completion(SharedFields, kw_only=True):
-    prompt: Any
+    prompt: Annotated[Any, Meta(extra_json_schema=prompt_schema())]
     suffix: str | None = None
     echo: bool | None = None
     best_of: Annotated[int, Meta(ge=1, le=128)] | None = None
     logprobs: Annotated[int, Meta(ge=0)] | None = None
     max_tokens: Annotated[int, Meta(ge=0)] | None = None
 
+
+CompletionBody = Annotated[
+    _Completion,
+    Meta(extra_json_schema={**NAMES_ALLOWED, "allOf": [STREAM_OPTIONS_NEED_A_STREAM, _BEST_OF_IS_WHOLE]}),
+]
+"""A body, as a document tells it."""
 
 _COMPLETION = msgspec.json.Decoder(_Completion)
 

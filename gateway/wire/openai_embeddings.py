@@ -11,11 +11,11 @@ from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import openai_errors
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, StreamView, estimate_output
 from gateway.wire.json_body import decode, edit, skim
-from gateway.wire.openai_completions import prompt_bytes, read_prompt
+from gateway.wire.openai_completions import prompt_bytes, prompt_schema, read_prompt
 from gateway.wire.openai_fields import Model
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.openai_whole import opened
-from gateway.wire.transport_fields import refuse_transport_fields
+from gateway.wire.transport_fields import NAMES_ALLOWED, refuse_transport_fields
 from gateway.wire.whole_look import WholeLook
 
 MAX_INPUTS = 2048
@@ -24,11 +24,11 @@ MAX_INPUTS = 2048
 
 class _Embeddings(msgspec.Struct, kw_only=True):
     model: Model
-    input: Any
+    input: Annotated[Any, Meta(extra_json_schema=prompt_schema(minLength=1))]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Meta(ge=1, le=2**20)] | None = None
     user: str | None = None
-    stream: bool | None = None
+    stream: Annotated[bool, Meta(extra_json_schema={"const": False})] | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -38,6 +38,9 @@ class _Answer(msgspec.Struct):
     object: Any = None
     model: Any = None
 
+
+EmbeddingsBody = Annotated[_Embeddings, Meta(extra_json_schema=dict(NAMES_ALLOWED))]
+"""A body, as a document tells it."""
 
 _EMBEDDINGS = msgspec.json.Decoder(_Embeddings)
 _ANSWER = msgspec.json.Decoder(_Answer)

@@ -4,7 +4,8 @@ Fields that servers such as vLLM and llama.cpp added and that many clients send 
 ``repetition_penalty``) are checked too. ``null`` is an absent field, as it is for OpenAI; zero is a value.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw
@@ -19,6 +20,16 @@ Model = Annotated[str, Meta(min_length=1, max_length=256)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _MAX_STOPS = 16
+_Stops = Annotated[tuple[str, ...], Meta(extra_json_schema={"maxItems": _MAX_STOPS})]
+
+
+# What types and bounds alone cannot say, as JSON schemas say it; ``SharedFields.check`` is what holds.
+STREAM_OPTIONS_NEED_A_STREAM: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"stream_options": {"type": "null"}}},
+        {"properties": {"stream": {"const": True}}, "required": ["stream"]},
+    ]
+}
 
 
 class StreamOptions(msgspec.Struct):
@@ -44,7 +55,7 @@ class SharedFields(msgspec.Struct, kw_only=True):
     frequency_penalty: _Penalty | None = None
     logit_bias: dict[str, float] | None = None
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    stop: str | tuple[str, ...] | None = None
+    stop: str | _Stops | None = None
     user: str | None = None
 
     def check(self) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -29,6 +30,58 @@ class Item(msgspec.Struct, kw_only=True):
     output: Any = None
     summary: Any = None
     encrypted_content: str | None = None
+
+
+def _text(**bounds: int) -> dict[str, Any]:
+    return {"type": "string", **bounds}
+
+
+def _kind(*kinds: str, **fields: Any) -> dict[str, Any]:
+    """An item of these kinds, with what it needs."""
+    return {"properties": {"type": {"enum": [*kinds]}, **fields}, "required": ["type", *fields]}
+
+
+def _part(kinds: Iterable[str], **fields: Any) -> dict[str, Any]:
+    """A part of these kinds, with what it needs."""
+    return {"properties": {"type": {"enum": sorted(kinds)}, **fields}, "required": ["type", *fields]}
+
+
+_KINDS = ("message", "reasoning", "function_call", "custom_tool_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_CONTENT: Mapping[str, Any] = {
+    "anyOf": [
+        _text(),
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "anyOf": [
+                    _part(_TEXTS, text=_text()),
+                    _part(["refusal"], refusal=_text()),
+                    {
+                        "properties": {"type": {"type": "string", "not": {"enum": [*sorted(_TEXTS), "refusal"]}}},
+                        "required": ["type"],
+                    },
+                ],
+            },
+        },
+    ]
+}
+_MESSAGE: Mapping[str, Any] = {"role": {"enum": sorted(_ROLES)}, "content": _CONTENT}
+ITEM: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"type": {"enum": ["message", "", None]}, **_MESSAGE}, "required": [*_MESSAGE]},
+        _kind("reasoning"),
+        _kind("function_call", call_id=_text(minLength=1), name=_text(), arguments=_text()),
+        _kind("custom_tool_call", call_id=_text(minLength=1), name=_text(), input=_text()),
+        _kind(*_OUTPUTS, call_id=_text(minLength=1), output=_CONTENT),
+        {
+            "properties": {"type": {"type": "string", "minLength": 1, "not": {"enum": [*_KINDS, *_OUTPUTS]}}},
+            "required": ["type"],
+        },
+    ]
+}
+"""What each kind of item needs, as a JSON schema says it; ``Turns.take`` is what holds."""
 
 
 class Turns:

@@ -1,5 +1,6 @@
 """OpenAI's ``POST /v1/responses`` as a hub request."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Annotated, Any
 
@@ -12,13 +13,43 @@ from gateway.types import Arrival, ChatRequest
 from gateway.wire.format import BodyLimits
 from gateway.wire.json_body import decode, skim
 from gateway.wire.openai_fields import Count, Fields, Model, Name, text_bytes
-from gateway.wire.responses_items import Item, Turns
+from gateway.wire.responses_items import ITEM, Item, Turns
 from gateway.wire.responses_to_chat import translated
-from gateway.wire.transport_fields import refuse_transport_fields
+from gateway.wire.transport_fields import NAMES_ALLOWED, refuse_transport_fields
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _NEEDS_OF_PARTS = {"image_url": "vision", "input_audio": "audio", "file": "file"}
 _NEEDS_OF_FORMATS = {"json_object": "json_mode", "json_schema": "json_schema"}
+
+
+# What types alone cannot say, as JSON schemas say it; ``_check`` and ``_turns`` are what holds.
+_TOOL: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"type": {"not": {"enum": ["function", "custom"]}}}},
+        {"properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"]},
+    ]
+}
+_SHAPE: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"type": {"not": {"const": "json_schema"}}}},
+        {
+            "properties": {"name": {"type": "string", "minLength": 1}, "schema": {"type": "object"}},
+            "required": ["name", "schema"],
+        },
+    ]
+}
+_SAID: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"input": {"type": "string", "minLength": 1}}, "required": ["input"]},
+        {"properties": {"input": {"type": "array", "minItems": 1}}, "required": ["input"]},
+        {"properties": {"prompt": {"type": "object", "minProperties": 1}}, "required": ["prompt"]},
+        {
+            "properties": {"conversation": {"anyOf": [{"type": "string", "minLength": 1}, {"minProperties": 1}]}},
+            "required": ["conversation"],
+        },
+        {"properties": {"previous_response_id": {"type": "string"}}, "required": ["previous_response_id"]},
+    ]
+}
 
 
 class _Tool(msgspec.Struct):
@@ -36,7 +67,7 @@ class _Shape(msgspec.Struct):
 
 
 class _Text(msgspec.Struct):
-    format: _Shape | None = None
+    format: Annotated[_Shape, Meta(extra_json_schema=dict(_SHAPE))] | None = None
     verbosity: str | None = None
 
 
@@ -47,7 +78,7 @@ class _Reasoning(msgspec.Struct):
 
 class _Body(msgspec.Struct, kw_only=True):
     model: Model
-    input: str | tuple[Item, ...] | None = None
+    input: str | tuple[Annotated[Item, Meta(extra_json_schema=dict(ITEM))], ...] | None = None
     instructions: str | None = None
     stream: bool | None = None
     stream_options: Fields | None = None
@@ -56,7 +87,7 @@ class _Body(msgspec.Struct, kw_only=True):
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: _Share | None = None
     top_logprobs: Annotated[int, Meta(ge=0)] | None = None
-    tools: list[_Tool] | None = None
+    tools: list[Annotated[_Tool, Meta(extra_json_schema=dict(_TOOL))]] | None = None
     tool_choice: str | Fields | None = None
     parallel_tool_calls: bool | None = None
     text: _Text | None = None
@@ -64,7 +95,7 @@ class _Body(msgspec.Struct, kw_only=True):
     include: list[str] | None = None
     metadata: Fields | None = None
     store: bool | None = None
-    background: bool | None = None
+    background: Annotated[bool, Meta(extra_json_schema={"const": False})] | None = None
     previous_response_id: Name | None = None
     conversation: str | Fields | None = None
     prompt: Fields | None = None
@@ -75,6 +106,9 @@ class _Body(msgspec.Struct, kw_only=True):
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
 
+
+ResponseBody = Annotated[_Body, Meta(extra_json_schema={**NAMES_ALLOWED, **_SAID})]
+"""A body, as a document tells it."""
 
 _BODY = msgspec.json.Decoder(_Body)
 

@@ -4,7 +4,8 @@ Here the policy file alone decides that. Such a field is refused by name: droppe
 on, it might move an upstream that is a gateway itself. What is nested inside other fields is data, and stays opaque.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gateway.errors import InvalidRequest
 
@@ -47,6 +48,9 @@ TRANSPORT_FIELDS = frozenset(
         "vertex_project",
     }
 )
+
+NAMES_ALLOWED: Mapping[str, Any] = {"propertyNames": {"not": {"enum": sorted(TRANSPORT_FIELDS)}}}
+"""The same as a JSON schema says it."""
 
 
 def refuse_transport_fields(names: Iterable[str]) -> None:

@@ -1,0 +1,132 @@
+"""What is told of the routes of inference: one line for each operation, beside what all of them have in common."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gateway.errors import (
+    BodyTooLarge,
+    HeadraceError,
+    InvalidRequest,
+    LimitExceeded,
+    ModelNotFound,
+    NoCandidate,
+    Overloaded,
+    RequestTimeout,
+    ShuttingDown,
+    Unsupported,
+    UnsupportedMediaType,
+    UpstreamFailed,
+    UpstreamInvalid,
+    UpstreamRateLimited,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamTruncated,
+    UpstreamUnauthorised,
+    UpstreamUnreachable,
+)
+from gateway.openapi import answers
+from gateway.openapi.headers import ANSWERED, REQUEST_HEADERS
+from gateway.openapi.told import JSON, Answer, Envelope, Parameter, Shape, Told
+from gateway.types import Operation
+from gateway.wire.anthropic_request import CountedBody, MessagesBody
+from gateway.wire.openai_chat import ChatBody
+from gateway.wire.openai_completions import CompletionBody
+from gateway.wire.openai_embeddings import EmbeddingsBody
+from gateway.wire.responses_request import ResponseBody
+
+EVENTS = "text/event-stream"
+
+ERRORS: tuple[type[HeadraceError], ...] = (
+    InvalidRequest,
+    Unsupported,
+    ModelNotFound,
+    RequestTimeout,
+    BodyTooLarge,
+    UnsupportedMediaType,
+    LimitExceeded,
+    Overloaded,
+    ShuttingDown,
+    NoCandidate,
+    UpstreamUnreachable,
+    UpstreamTimeout,
+    UpstreamRateLimited,
+    UpstreamUnauthorised,
+    UpstreamFailed,
+    UpstreamInvalid,
+    UpstreamTruncated,
+    UpstreamRefused,
+)
+"""What inference may come to, besides what every route may."""
+
+_ALWAYS = frozenset({"x-request-id", "x-headrace-attempts"})
+
+
+class _Kind(NamedTuple):
+    summary: str
+    body: Shape
+    answer: Shape
+    tag: str
+    streamed: bool = True
+    envelope: Envelope = "openai"
+    parameters: tuple[Parameter, ...] = ()
+
+
+_ANTHROPIC = tuple(
+    Parameter(name=f"anthropic-{name}", words="Goes on to a provider that speaks the format.", where="header")
+    for name in ("version", "beta")
+)
+_KINDS: Mapping[Operation, _Kind] = MappingProxyType(
+    {
+        Operation.CHAT: _Kind("OpenAI's chat", ChatBody, answers.ChatCompletion, "openai"),
+        Operation.COMPLETION: _Kind("OpenAI's completions", CompletionBody, answers.TextCompletion, "openai"),
+        Operation.EMBEDDING: _Kind(
+            "OpenAI's embeddings", EmbeddingsBody, answers.EmbeddingList, tag="openai", streamed=False
+        ),
+        Operation.RESPONSE: _Kind("OpenAI's Responses", ResponseBody, answers.ResponseObject, "openai"),
+        Operation.MESSAGES: _Kind(
+            "Anthropic's Messages",
+            MessagesBody,
+            answers.AnthropicMessage,
+            "anthropic",
+            envelope="anthropic",
+            parameters=_ANTHROPIC,
+        ),
+        Operation.COUNT_TOKENS: _Kind(
+            "Anthropic's count of a prompt's tokens",
+            CountedBody,
+            answers.TokenCount,
+            "anthropic",
+            streamed=False,
+            envelope="anthropic",
+            parameters=_ANTHROPIC,
+        ),
+    }
+)
+
+
+def told_of(operation: Operation) -> Told:
+    """What is told of the endpoint of an operation.
+
+    Raises:
+        KeyError: nothing is.
+    """
+    kind = _KINDS[operation]
+    shapes: dict[str, Shape] = {JSON: kind.answer}
+    headers = dict(ANSWERED)
+    if kind.streamed:
+        shapes[EVENTS] = {"type": "string", "description": "Server-sent events, where the request has `stream: true`."}
+    if kind.envelope == "anthropic":
+        headers["request-id"] = headers["x-request-id"]
+    always = _ALWAYS if not kind.streamed else _ALWAYS - {"x-headrace-attempts"}
+    answer = Answer(words="The answer.", shapes=shapes, headers=headers, always=always)
+    return Told(
+        summary=kind.summary,
+        answers={HTTPStatus.OK: answer},
+        errors=ERRORS,
+        parameters=(*REQUEST_HEADERS, *kind.parameters),
+        body=kind.body,
+        envelope=kind.envelope,
+        tag=kind.tag,
+    )
