@@ -59,6 +59,7 @@ _ITEMS = _told(
     "What an answer answers",
     "The items, the last first.",
     ItemList,
+    InvalidRequest,
     query=(Parameter(name="order", words="The last first, or the first.", schema={"enum": ["asc", "desc"]}),),
 )
 _CANCEL = Told(
@@ -95,7 +96,7 @@ class ResponsePages:
         ]
 
     async def _get(self, request: Request) -> Response:
-        if request.query_params.get("stream") == "true":
+        if _asked(request, "stream", ("false", "true")) == "true":
             raise InvalidRequest("an answer that is kept is whole: it cannot be streamed again", param="stream")
         return json_answer(self._kept(request).response)
 
@@ -109,7 +110,7 @@ class ResponsePages:
         """The items that an answer answers, the last first, as OpenAI lists them."""
         items = self._kept(request).items
         named = [{"id": f"item_{at}", **msgspec.json.decode(item)} for at, item in enumerate(items)]
-        if request.query_params.get("order") != "asc":
+        if _asked(request, "order", ("desc", "asc")) != "asc":
             named.reverse()
         page = {"object": "list", "data": named, "has_more": False}
         ends = {"first_id": named[0]["id"], "last_id": named[-1]["id"]} if named else {}
@@ -130,6 +131,18 @@ class ResponsePages:
 
     def _tenant(self, request: Request) -> str:
         return self._door().identity(request.scope["headers"]).tenant
+
+
+def _asked(request: Request, name: str, values: tuple[str, ...]) -> str:
+    """What the query says, or the first of the ``values`` where it says nothing.
+
+    Raises:
+        InvalidRequest: it is none of them, or there several times.
+    """
+    said = request.query_params.getlist(name) or [values[0]]
+    if len(said) > 1 or said[0] not in values:
+        raise InvalidRequest(f"{name} must be there once, as one of {', '.join(values)}", param=name)
+    return said[0]
 
 
 def _no_such_response() -> NotFound:

@@ -200,8 +200,10 @@ def _own_pages(outlook: Outlook) -> list[Page]:
 async def _framework_error(request: Request, error: HTTPException) -> Response:
     """What Starlette found out by itself, in our envelope."""
     if error.status_code == 405:  # noqa: PLR2004  # the router's own
-        here = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-        return _told(request, MethodNotAllowed(", ".join(sorted({name for route in here for name in route.methods}))))
+        routes = request.app.routes
+        path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+        allowed = {method for route in routes if route.path == path for method in route.methods}
+        return _told(request, MethodNotAllowed(", ".join(sorted(allowed))))
     return _told(request, NotFound("there is no such route"))
 
 

@@ -14,12 +14,9 @@ _COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 0}
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _MONEY: Mapping[str, Any] = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$"}
 
-_USD = r"usd=[0-9]{1,6}(\.[0-9]{1,6})?"
-_THEN = tuple(rf"{name}=[0-9]{{1,12}}" for name in ("tokens", "seconds", "steps"))
-_BUDGET = "^({})$".format(
-    "|".join(first + "".join(f"(, ?{one})?" for one in _THEN[at:]) for at, first in enumerate((_USD, *_THEN)))
-)
-"""In this order; others are read, too."""
+_AMOUNT = r"(usd|tokens|seconds|steps)=[0-9]{1,6}(\.[0-9]{1,6})?"
+_BUDGET = f"^{_AMOUNT}(, ?{_AMOUNT})*$"
+"""Each once, tokens and steps whole: that no pattern says."""
 
 _LIMITS: Headers = {
     f"x-ratelimit-{what}-{of}": schema

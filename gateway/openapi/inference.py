@@ -26,9 +26,9 @@ from gateway.errors import (
     UpstreamUnauthorised,
     UpstreamUnreachable,
 )
-from gateway.openapi import answers
+from gateway.openapi import answers, events
 from gateway.openapi.headers import ANSWERED, REQUEST_HEADERS
-from gateway.openapi.told import JSON, Answer, Envelope, Parameter, Shape, Told
+from gateway.openapi.told import JSON, Answer, Envelope, Events, Parameter, Shape, Told
 from gateway.types import Operation
 from gateway.wire.anthropic_request import CountedBody, MessagesBody
 from gateway.wire.openai_chat import ChatBody
@@ -67,8 +67,8 @@ class _Kind(NamedTuple):
     summary: str
     body: Shape
     answer: Shape
+    events: Events | None
     tag: str
-    streamed: bool = True
     envelope: Envelope = "openai"
     parameters: tuple[Parameter, ...] = ()
 
@@ -77,33 +77,51 @@ _ANTHROPIC = tuple(
     Parameter(name=f"anthropic-{name}", words="Goes on to a provider that speaks the format.", where="header")
     for name in ("version", "beta")
 )
-_KINDS: Mapping[Operation, _Kind] = MappingProxyType(
-    {
-        Operation.CHAT: _Kind("OpenAI's chat", ChatBody, answers.ChatCompletion, "openai"),
-        Operation.COMPLETION: _Kind("OpenAI's completions", CompletionBody, answers.TextCompletion, "openai"),
-        Operation.EMBEDDING: _Kind(
-            "OpenAI's embeddings", EmbeddingsBody, answers.EmbeddingList, tag="openai", streamed=False
-        ),
-        Operation.RESPONSE: _Kind("OpenAI's Responses", ResponseBody, answers.ResponseObject, "openai"),
-        Operation.MESSAGES: _Kind(
-            "Anthropic's Messages",
-            MessagesBody,
-            answers.AnthropicMessage,
-            "anthropic",
-            envelope="anthropic",
-            parameters=_ANTHROPIC,
-        ),
-        Operation.COUNT_TOKENS: _Kind(
-            "Anthropic's count of a prompt's tokens",
-            CountedBody,
-            answers.TokenCount,
-            "anthropic",
-            streamed=False,
-            envelope="anthropic",
-            parameters=_ANTHROPIC,
-        ),
-    }
-)
+_OPENAI_KINDS: Mapping[Operation, _Kind] = {
+    Operation.CHAT: _Kind(
+        "OpenAI's chat",
+        ChatBody,
+        answers.ChatCompletion,
+        Events(shapes=(events.ChatChunk, answers.OpenAIError), ended=True),
+        "openai",
+    ),
+    Operation.COMPLETION: _Kind(
+        "OpenAI's completions",
+        CompletionBody,
+        answers.TextCompletion,
+        Events(shapes=(events.TextChunk, answers.OpenAIError), ended=True),
+        "openai",
+    ),
+    Operation.EMBEDDING: _Kind("OpenAI's embeddings", EmbeddingsBody, answers.EmbeddingList, None, "openai"),
+    Operation.RESPONSE: _Kind(
+        "OpenAI's Responses",
+        ResponseBody,
+        answers.ResponseObject,
+        Events(shapes=(events.ResponseEvent,), named=True),
+        "openai",
+    ),
+}
+_ANTHROPIC_KINDS: Mapping[Operation, _Kind] = {
+    Operation.MESSAGES: _Kind(
+        "Anthropic's Messages",
+        MessagesBody,
+        answers.AnthropicMessage,
+        Events(shapes=(events.MessageEvent,), named=True),
+        "anthropic",
+        "anthropic",
+        _ANTHROPIC,
+    ),
+    Operation.COUNT_TOKENS: _Kind(
+        "Anthropic's count of a prompt's tokens",
+        CountedBody,
+        answers.TokenCount,
+        None,
+        "anthropic",
+        "anthropic",
+        _ANTHROPIC,
+    ),
+}
+_KINDS: Mapping[Operation, _Kind] = MappingProxyType({**_OPENAI_KINDS, **_ANTHROPIC_KINDS})
 
 
 def told_of(operation: Operation) -> Told:
@@ -115,11 +133,11 @@ def told_of(operation: Operation) -> Told:
     kind = _KINDS[operation]
     shapes: dict[str, Shape] = {JSON: kind.answer}
     headers = dict(ANSWERED)
-    if kind.streamed:
-        shapes[EVENTS] = {"type": "string", "description": "Server-sent events, where the request has `stream: true`."}
+    if kind.events is not None:
+        shapes[EVENTS] = kind.events
     if kind.envelope == "anthropic":
         headers["request-id"] = headers["x-request-id"]
-    always = _ALWAYS if not kind.streamed else _ALWAYS - {"x-headrace-attempts"}
+    always = _ALWAYS if kind.events is None else _ALWAYS - {"x-headrace-attempts"}
     answer = Answer(words="The answer.", shapes=shapes, headers=headers, always=always)
     return Told(
         summary=kind.summary,

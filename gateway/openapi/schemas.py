@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from gateway.openapi.told import Shape
+from gateway.openapi.events import event_of
+from gateway.openapi.told import Events, Shape
 
 _PLACE = "#/components/schemas/"
 _PRIVATE = re.compile(r"^_+")
@@ -35,6 +36,8 @@ class Schemas:
         """The schema of one of the shapes."""
         if isinstance(shape, Mapping):
             return shape
+        if isinstance(shape, Events):
+            return event_of(self.of(shape.shapes), ended=shape.ended, named=shape.named)
         schemas = [self._schemas[self._types.index(one)] for one in _types(shape)]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
@@ -42,6 +45,8 @@ class Schemas:
 def _types(shape: Shape) -> tuple[Any, ...]:
     if shape is None or isinstance(shape, Mapping):
         return ()
+    if isinstance(shape, Events):
+        return shape.shapes
     return shape if isinstance(shape, tuple) else (shape,)
 
 

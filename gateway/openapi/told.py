@@ -11,7 +11,7 @@ JSON = "application/json"
 
 Shape = Any
 """Of a body: a type that msgspec reads or writes, from which its schema is made, several of which one holds as a tuple,
-or a JSON schema as a mapping; ``None`` where there is none."""
+a JSON schema as a mapping, or ``Events``; ``None`` where there is none."""
 
 Envelope = Literal["openai", "anthropic", "either"]
 """Whose errors a route tells: ``either`` where the client's headers decide between the first two."""
@@ -25,6 +25,18 @@ class Parameter:
     words: str
     where: Literal["path", "query", "header"] = "query"
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """A stream of server-sent events: ``shapes`` are those of its data, of which each event has one.
+
+    ``ended`` tells that OpenAI's ``[DONE]`` comes last, ``named`` that each event has its type as its name.
+    """
+
+    shapes: tuple[Any, ...]
+    ended: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

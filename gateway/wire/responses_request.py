@@ -38,13 +38,14 @@ _SHAPE: Mapping[str, Any] = {
         },
     ]
 }
+_NAMED: Mapping[str, Any] = {"type": "string", "minLength": 1}
 _SAID: Mapping[str, Any] = {
     "anyOf": [
         {"properties": {"input": {"type": "string", "minLength": 1}}, "required": ["input"]},
         {"properties": {"input": {"type": "array", "minItems": 1}}, "required": ["input"]},
         {"properties": {"prompt": {"type": "object", "minProperties": 1}}, "required": ["prompt"]},
         {
-            "properties": {"conversation": {"anyOf": [{"type": "string", "minLength": 1}, {"minProperties": 1}]}},
+            "properties": {"conversation": {"anyOf": [_NAMED, {"type": "object", "minProperties": 1}]}},
             "required": ["conversation"],
         },
         {"properties": {"previous_response_id": {"type": "string"}}, "required": ["previous_response_id"]},
@@ -58,6 +59,7 @@ class _Tool(msgspec.Struct):
     description: str | None = None
     parameters: Fields | None = None
     strict: bool | None = None
+    format: Any = None
 
 
 class _Shape(msgspec.Struct):
@@ -177,6 +179,8 @@ def _turns(asked: _Body, max_messages: int) -> Turns:
 
 def _needs(asked: _Body, messages: tuple[Message, ...]) -> frozenset[str]:
     needs = {"tools"} if asked.tools else set()
+    if any(tool.type == "custom" and _is_grammar(tool.format) for tool in asked.tools or ()):
+        needs.add("tool_grammar")
     shape = asked.text.format if asked.text is not None else None
     if shape is not None and shape.type in _NEEDS_OF_FORMATS:
         needs.add(_NEEDS_OF_FORMATS[shape.type])
@@ -188,6 +192,11 @@ def _needs(asked: _Body, messages: tuple[Message, ...]) -> frozenset[str]:
     return frozenset(needs)
 
 
+def _is_grammar(form: Any) -> bool:
+    """Whether the input of a custom tool is bound, and is not any text."""
+    return isinstance(form, dict) and form.get("type") == "grammar"
+
+
 def _prompt_bytes(messages: tuple[Message, ...], raw: dict[str, Any]) -> int:
     """All that the model has to read: turns, calls made in them, and definitions as the JSON that they came in."""
     total = sum(len(memoryview(raw.get(name, Raw(b"")))) for name in ("tools", "text"))
@@ -196,4 +205,6 @@ def _prompt_bytes(messages: tuple[Message, ...], raw: dict[str, Any]) -> int:
         for call in message.tool_calls or ():
             if call.function is not None:
                 total += text_bytes(call.function.name) + text_bytes(call.function.arguments)
+            elif call.custom:
+                total += text_bytes(call.custom.name) + text_bytes(call.custom.input)
     return total
