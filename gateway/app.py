@@ -20,6 +20,7 @@ from gateway.judging.verdict import VerdictTeller
 from gateway.learning.kept_state import open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
+from gateway.metrics_key import MetricsKey
 from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Clock, Learner, Surroundings
 from gateway.process.lifespan import lifespan_of
@@ -42,6 +43,7 @@ from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.providers import open_spans, read_sampling
 from gateway.telemetry.sibling_metrics import SiblingMetrics
 from gateway.transport.client import open_connections
+from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 
 DEFAULT_POLICY = Path(__file__).with_name("rules") / "default_policy.yaml"
@@ -92,6 +94,7 @@ class Gateway:
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
             memory=self._responses,
+            uploads=Uploads(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.max_upload_bytes),
         )
         self._retirement = Retirement(self._fleet, self.pipeline.settled)
         self.asgi: ASGIApp = self._front()
@@ -104,7 +107,8 @@ class Gateway:
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written anywhere: providers' keys, and those of the trace collector."""
         named = (self._settings.secret(name) for name in dict.fromkeys(self._secret_names))
-        return (*(value for value in named if value is not None), *self._settings.otel_secrets())
+        own = (*named, self._settings.scrape_key())
+        return (*(value for value in own if value is not None), *self._settings.otel_secrets())
 
     def readiness(self) -> Readiness:
         """Ready while at least one backend is not down and nothing drains.
@@ -251,6 +255,7 @@ class Gateway:
             door=lambda: self.pipeline.rules.door,
             readiness=self.readiness,
             metrics=self._render_metrics,
+            metrics_key=MetricsKey(self._settings.scrape_key()),
             pages=client_pages(
                 self._accounts,
                 self._responses,
@@ -264,6 +269,7 @@ class Gateway:
         inference = Endpoints(
             self.pipeline,
             max_body_bytes=self._settings.max_body_bytes,
+            max_upload_bytes=self._settings.max_upload_bytes,
             body_timeout_s=self._settings.body_timeout_s,
         )
         return Front(inference, build_site(outlook, lifespan=lifespan_of(self.start, self.close)), outlook.door)

@@ -71,10 +71,19 @@ class Door:
             HeadersTooLarge: the header block is over the limit.
             Unauthenticated: no key, or several that differ.
         """
-        if sum(map(len, chain.from_iterable(headers))) > self._max_header_bytes:
-            raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
-        if not self._keys:
-            return ""
+        if self._keys:
+            return self.shown(headers)
+        self._check_length(headers)
+        return ""
+
+    def shown(self, headers: RawHeaders) -> str:
+        """The SHA-256 of the headers' key, in hex, whether one is asked for or not.
+
+        Raises:
+            HeadersTooLarge: the header block is over the limit.
+            Unauthenticated: no key, or several that differ.
+        """
+        self._check_length(headers)
         offered = {_key(name, value) for name, value in headers if name in _KEY_HEADERS}
         offered.discard(b"")  # an empty key is none, whatever its digest opens
         if not offered:
@@ -82,6 +91,10 @@ class Door:
         if len(offered) > 1:
             raise Unauthenticated("the request carries API keys that differ")
         return hashlib.sha256(offered.pop()).hexdigest()
+
+    def _check_length(self, headers: RawHeaders) -> None:
+        if sum(map(len, chain.from_iterable(headers))) > self._max_header_bytes:
+            raise HeadersTooLarge(f"the headers are longer than {self._max_header_bytes} bytes")
 
     def known(self, digest: str) -> Identity:
         """Whose the key of that digest is now.

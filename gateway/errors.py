@@ -8,8 +8,10 @@
     │   │   ├── Unsupported       400  understood, but nobody here can carry it
     │   │   └── ContextLengthExceeded 400
     │   ├── Unauthenticated       401
+    │   ├── Forbidden             403  a good key, for something else
     │   ├── NotFound              404  unknown route
     │   │   └── ModelNotFound     404  unknown model
+    │   ├── GuardBlocked          400  a guard does not let the request or its answer pass
     │   ├── MethodNotAllowed      405
     │   ├── RequestTimeout        408  the body did not arrive in time
     │   ├── BodyTooLarge          413
@@ -21,6 +23,7 @@
     │   ├── LimitExceeded         429  the tenant's own limit
     │   ├── Overloaded            503  ours
     │   ├── ShuttingDown          503
+    │   ├── GuardSilent           503  a guard could not look, and nothing passes without it
     │   └── NoCandidate           503  every backend was excluded
     ├── UpstreamError                  a backend is at fault; the only branch that is retried
     │   ├── UpstreamUnreachable   502  no connection, or it broke before an answer
@@ -94,6 +97,14 @@ class Unauthenticated(ClientError):
     code = "invalid_api_key"
 
 
+class Forbidden(ClientError):
+    """A key that is known, and not for this."""
+
+    http_status = 403
+    type = "permission_error"
+    code = "forbidden"
+
+
 class NotFound(ClientError):
     """No such route or model."""
 
@@ -105,6 +116,12 @@ class ModelNotFound(NotFound):
     """No route matches the model's name."""
 
     code = "model_not_found"
+
+
+class GuardBlocked(ClientError):
+    """A guard does not let the request pass, or its answer. Trying again would cost the same and end the same."""
+
+    code = "content_filter"
 
 
 class MethodNotAllowed(ClientError):
@@ -186,6 +203,12 @@ class ShuttingDown(Rejected):
     """This process drains."""
 
     code = "shutting_down"
+
+
+class GuardSilent(Rejected):
+    """A guard could not look at it, and the policy file lets nothing pass without."""
+
+    code = "guard_unavailable"
 
 
 class NoCandidate(Rejected):

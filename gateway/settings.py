@@ -68,6 +68,10 @@ class Settings(BaseModel):
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * MiB
     """Of a request body after decoding."""
+    max_upload_bytes: Annotated[int, Field(ge=1024)] = 64 * MiB
+    """The same of a body with files in it: sound to transcribe, pictures to edit."""
+    max_uploads_held_bytes: Annotated[int, Field(ge=1024)] = 512 * MiB
+    """Of all such bodies together, each of which is held until its request is over. More have to come back later."""
     max_header_bytes: Annotated[int, Field(ge=1024)] = 64 * 1024
     max_headers: Annotated[int, Field(ge=8)] = 256
     max_depth: Annotated[int, Field(ge=4, le=500)] = 64
@@ -77,6 +81,9 @@ class Settings(BaseModel):
     """Of one server-sent event from an upstream."""
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 64 * MiB
     """Of one whole answer from an upstream."""
+
+    metrics_key: SecretStr | None = None
+    """The key that opens ``/metrics``, which speaks of all tenants; their own keys do not."""
 
     responses_kept_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
     """How long answers of ``/v1/responses`` can be asked for again, and gone on from; zero keeps none."""
@@ -114,6 +121,10 @@ class Settings(BaseModel):
                 where=f"{PREFIX}HOST",
                 hint="add `tenants:` with keys to the policy file, or bind to 127.0.0.1",
             )
+
+    def scrape_key(self) -> str | None:
+        """The key that opens ``/metrics``; ``None`` where there is none."""
+        return (self.metrics_key.get_secret_value() or None) if self.metrics_key is not None else None
 
     def secret(self, name: str) -> str | None:
         """The value of the environment variable that the policy file names; ``None`` where it is unset or empty."""

@@ -16,7 +16,8 @@ from gateway.attempt.answer_headers import error_headers
 from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
-from gateway.errors import ClientError, HeadraceError, MethodNotAllowed, NotFound, UpgradeRefused
+from gateway.errors import ClientError, Forbidden, HeadraceError, MethodNotAllowed, NotFound, UpgradeRefused
+from gateway.metrics_key import MetricsKey
 from gateway.model_pages import ModelPages
 from gateway.openapi.document_page import DocumentPage
 from gateway.openapi.page import Page, json_answer
@@ -83,6 +84,7 @@ _METRICS = Told(
             shapes={kind: {"type": "string"} for kind in (_PLAIN, _OPEN_METRICS)},
         )
     },
+    errors=(Forbidden,),
     tag="health",
 )
 _ENGINE = Told(summary="The engines on this machine", answers=json_answer_of("Each of them.", EngineList))
@@ -90,6 +92,8 @@ _SUCCESS = Told(summary="What was learned of success", answers=json_answer_of("B
 
 PROBES = frozenset({"/", "/healthz", "/readyz"})
 """What answers without a key: load balancers and orchestrators have none."""
+METRICS = "/metrics"
+"""What is the operator's to read: tenants' keys do not open it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,7 @@ class Outlook:
     door: Callable[[], Door]
     readiness: Callable[[], Readiness]
     metrics: Callable[[str], tuple[bytes, str]]
+    metrics_key: MetricsKey
     started_unix_s: int
     success: Callable[[], Mapping[str, Any]] = dict
     pages: Sequence[Page] = ()
@@ -132,7 +137,7 @@ class Front:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            if scope["path"] not in PROBES:
+            if scope["path"] not in PROBES and scope["path"] != METRICS:
                 self._door().identity(scope["headers"])
             if scope["path"] in OPERATIONS:
                 raise _refusal_of(scope)
@@ -175,6 +180,7 @@ def _own_pages(outlook: Outlook) -> list[Page]:
         return json_answer({"ready": state.ready, "backends": state.reasons}, status=200 if state.ready else 503)
 
     async def metrics(request: Request) -> Response:
+        outlook.metrics_key.check(outlook.door(), request.scope["headers"])
         body, content_type = outlook.metrics(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
@@ -191,7 +197,7 @@ def _own_pages(outlook: Outlook) -> list[Page]:
         Page("/", home, _HOME),
         Page("/healthz", healthz, _HEALTH),
         Page("/readyz", readyz, _READY),
-        Page("/metrics", metrics, _METRICS),
+        Page(METRICS, metrics, _METRICS),
         Page("/v1/engine", engine, _ENGINE),
         Page("/v1/success", success, _SUCCESS),
     ]

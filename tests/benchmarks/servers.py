@@ -108,7 +108,7 @@ def run_headrace(
     """
     policy, port = folder / "policy.yaml", free_port()
     policy.write_text(policy_text(upstream_port, limit=limit, queue=queue, transport=transport, classify=classify))
-    ours = {"HEADRACE_STATE_DIR": str(folder / "state"), **(environment or {})}
+    ours = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_METRICS_KEY": API_KEY, **(environment or {})}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HEADRACE_"))}
     command = [sys.executable, "-m", "gateway", "serve", str(policy), "--port", str(port)]
     with (folder / "headrace.log").open("wb") as log:

@@ -26,6 +26,7 @@ from tests.integration.served_process import ServedProcess, serve_process
 from tests.integration.span_collector import Collector, collect
 
 KEY = "sk-acme-0123456789"
+METRICS_KEY = "sk-operator-0123456789"
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Empty: loading the usual certificates costs each client 40 ms, and nothing here speaks TLS."""
@@ -152,7 +153,7 @@ class Running:
 
     async def series(self) -> dict[str, float]:
         """The samples of ``/metrics`` by name and labels."""
-        response = await self.http.get("/metrics", headers={"authorization": f"Bearer {KEY}"})
+        response = await self.http.get("/metrics", headers={"authorization": f"Bearer {METRICS_KEY}"})
         assert response.status_code == 200
         lines = [line for line in response.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
@@ -189,7 +190,8 @@ def _written(folder: Path, policy: Mapping[str, Any]) -> Path:
 
 async def _start(stack: AsyncExitStack, folder: Path, policy: Mapping[str, Any], settings: Any) -> Running:
     file = _written(folder, policy)
-    chosen = Settings(**{"policy": file, "state_dir": folder, "port": 0, "drain_s": 0.0, **settings})
+    own = {"metrics_key": METRICS_KEY} if "tenants" in _policy(policy) else {}
+    chosen = Settings(**{"policy": file, "state_dir": folder, "port": 0, "drain_s": 0.0, **own, **settings})
     gateway = Gateway(chosen)
     server = _InProcessServer(gateway, chosen)
     serving = asyncio.create_task(server.serve())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.chaos.fronts import Front, Start, Traffic
+from tests.integration.chaos.fronts import KEY, Front, Start, Traffic
 from tests.integration.served_process import serve_process
 
 
@@ -22,7 +22,9 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             file = tmp_path / name / "policy.yaml"
             file.parent.mkdir(exist_ok=True)
             file.write_text(yaml.safe_dump(dict(policy)))
-            return Front(await stack.enter_async_context(serve_process(file, environment)))
+            return Front(
+                await stack.enter_async_context(serve_process(file, {"HEADRACE_METRICS_KEY": KEY, **environment}))
+            )
 
         yield begin
 

@@ -27,6 +27,7 @@ POLICY = """
       unpriced: {models: [dear], targets: [free/dear]}
       twice: {models: [twice], targets: [down/small, a/small], cost: [money]}
 """
+METRICS_KEY = "sk-operator"
 TENANTS = "\n".join(
     f"      {name}: {{keys_sha256: [{hashlib.sha256(key.encode()).hexdigest()}]}}" for name, key in KEYS.items()
 )
@@ -42,7 +43,7 @@ async def client(make_site: Any) -> AsyncIterator[httpx.AsyncClient]:
 @asynccontextmanager
 async def _gate(make_site: Any, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     policy = f"{POLICY}\n    tenants:\n{TENANTS}"
-    async with make_site(**{"ledger": "sqlite", **settings}).running(policy) as gateway:
+    async with make_site(**{"ledger": "sqlite", "metrics_key": METRICS_KEY, **settings}).running(policy) as gateway:
         transport = httpx.ASGITransport(app=gateway.asgi, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {KEYS['acme']}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://gate", headers=headers) as client:
@@ -167,7 +168,7 @@ async def test_outcomes_are_counted(client: httpx.AsyncClient) -> None:
     await _tell(client, "t-17", key="k", success=True)
     await _tell(client, "t-17", key="k", success=True)
     await _tell(client, "t-17", success=None)
-    metrics = (await client.get("/metrics")).text
+    metrics = (await client.get("/metrics", headers={"authorization": f"Bearer {METRICS_KEY}"})).text
     assert 'headrace_task_outcomes_total{success="true"} 1.0' in metrics
     assert 'headrace_task_outcomes_total{success="unknown"} 1.0' in metrics
     assert "t-17" not in metrics
