@@ -7,7 +7,9 @@ The hub is shaped like OpenAI's chat messages, because that is what most clients
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+
+from gateway.operation import Operation
 
 
 class Part(Struct, frozen=True, kw_only=True, gc=False):
@@ -28,12 +30,20 @@ class FunctionCall(Struct, frozen=True, kw_only=True, gc=False):
     arguments: str = ""
 
 
+class CustomCall(Struct, frozen=True, kw_only=True, gc=False):
+    """The custom tool that a tool call names, and its input, which is any text."""
+
+    name: str = ""
+    input: str = ""
+
+
 class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call in an assistant's turn."""
+    """A tool call in an assistant's turn: of a function, or of a custom tool."""
 
     id: str = ""
     type: str = "function"
     function: FunctionCall | None = None
+    custom: CustomCall | UnsetType | None = UNSET
 
 
 class Message(Struct, frozen=True, kw_only=True, gc=False):
@@ -70,9 +80,9 @@ class Sampling(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
 
 class Translation(Struct, frozen=True, kw_only=True, gc=False):
-    """A body of another format in the shape of OpenAI's chat, for backends that do not speak the client's.
+    """A body of another format in the shape of one of OpenAI's, for backends that do not speak the client's.
 
-    ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
+    It is a chat's, unless ``into`` is another of their operations. ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
     what has no place there. ``origins`` names the client's own field for those that are called differently. ``hints``
     are fields that ask for nothing which an answer must have: a backend that does not know them may go without.
     ``offers`` are paths to what the client merely offers and a chat has no place for, such as tools that only another
@@ -84,15 +94,26 @@ class Translation(Struct, frozen=True, kw_only=True, gc=False):
     origins: Mapping[str, str] = {}
     hints: frozenset[str] = frozenset()
     offers: tuple[str, ...] = ()
+    into: Operation = Operation.CHAT
+
+
+class LastEvent:
+    """The last event of a streamed answer that went out, where its format numbers them: ``data`` is its JSON."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data = b""
 
 
 class Remembered(Struct, frozen=True, kw_only=True, gc=False):
     """An answer that the client may ask for again, or go on from.
 
     ``keep`` takes it, finished, as the JSON that the client gets, where it is to be kept; ``previous_id`` is the answer
-    that this one goes on from, or empty.
+    that this one goes on from, or empty. ``last`` is how far a stream of it is.
     """
 
+    last: LastEvent
     keep: Callable[[bytes], None] | None = None
     previous_id: str = ""
 

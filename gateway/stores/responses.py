@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.conversation import Remembered
+from gateway.conversation import LastEvent, Remembered
 from gateway.errors import InvalidRequest
 from gateway.ports import Shared
 from gateway.types import ChatRequest
@@ -90,9 +90,7 @@ class ResponseMemory:
         keep = None
         if self._kept_s > 0 and bytes(request.raw.get("store") or b"null") != b"false":
             keep = partial(self._keep, request.arrival.tenant, _items(request))
-        if keep is None and previous_id is None:
-            return request
-        return replace(request, remembered=Remembered(keep=keep, previous_id=previous_id or ""))
+        return replace(request, remembered=Remembered(last=LastEvent(), keep=keep, previous_id=previous_id or ""))
 
     def _continued(self, request: ChatRequest, previous_id: str, limits: BodyLimits) -> ChatRequest:
         """An answer that somebody else keeps is left to whoever can look it up."""

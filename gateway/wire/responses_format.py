@@ -13,8 +13,12 @@ from gateway.wire.json_body import edit
 from gateway.wire.responses_request import read_response_request
 from gateway.wire.responses_views import ResponsesStream, ResponsesWhole
 
-_LAST = 2**31 - 1
-"""The number of an error's event: how many came before it is not known here, and it comes after all of them."""
+
+class _Numbered(msgspec.Struct):
+    sequence_number: int = -1
+
+
+_NUMBERED = msgspec.json.Decoder(_Numbered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +53,19 @@ class ResponsesFormat:
         """See ``Format.error_body``."""
         return openai_errors.error_body(error)
 
-    def error_event(self, error: HeadraceError) -> bytes:
-        """See ``Format.error_event``. The words stand at the top of this event, not in an envelope."""
+    def error_event(self, error: HeadraceError, *, last: bytes = b"") -> bytes:
+        """See ``Format.error_event``. The words stand at the top of this event, not in an envelope.
+
+        ``last`` is the event before it, empty where there is none: this one has the next number.
+        """
         words = msgspec.json.decode(openai_errors.error_body(error))["error"]
-        event = {**words, "type": "error", "sequence_number": _LAST}
+        event = {**words, "type": "error", "sequence_number": _number_of(last) + 1}
         return b"event: error\ndata: %b\n\n" % msgspec.json.encode(event)
+
+
+def _number_of(event: bytes) -> int:
+    """The number of an event, one less than zero where it has none: an upstream wrote it."""
+    try:
+        return _NUMBERED.decode(event).sequence_number if event else -1
+    except (msgspec.DecodeError, RecursionError):
+        return -1

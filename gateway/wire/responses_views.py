@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.conversation import LastEvent
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.types import ChatRequest
@@ -58,6 +59,7 @@ class _Look:
         self._request = request
         remembered = request.remembered
         self._previous_id = remembered.previous_id.encode() if remembered is not None else b""
+        self._last = remembered.last if remembered is not None else LastEvent()
 
     def _told(self, data: bytes) -> bytes:
         """With the name of the answer that this one goes on from: its upstream was given all turns instead."""
@@ -146,6 +148,7 @@ class ResponsesStream(_Look):
         elif name.endswith(_SHOWS):
             self.visible = True
             self.output_bytes += max(len(data) - _ENVELOPE_BYTES, 1)
+        self._last.data = data
         return b"event: %b\ndata: %b\n\n" % (name, data.replace(b"\n", b"\ndata: "))
 
     def _end(self, data: bytes) -> None:

@@ -97,7 +97,7 @@ def test_what_others_keep_is_left_to_them(memory: ResponseMemory, asked: Callabl
 
 def test_what_is_not_to_be_stored_is_not(memory: ResponseMemory, asked: Callable[..., ChatRequest]) -> None:
     """``store: false`` is kept to."""
-    assert memory.remembering(asked(store=False), BodyLimits()).remembered is None
+    assert memory.remembering(asked(store=False), BodyLimits()).remembered.keep is None
 
 
 def test_an_answer_is_forgotten_once(memory: ResponseMemory, asked: Callable[..., ChatRequest]) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.conversation import Remembered
+from gateway.conversation import LastEvent, Remembered
 from gateway.errors import InvalidRequest, UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.types import ChatRequest, Operation
@@ -178,7 +178,7 @@ def test_a_look_sees_what_was_written(asked: Callable[..., ChatRequest], streame
     """Usage, reason and model are read, and the bytes pass as they are."""
     kept: list[bytes] = []
     request = asked(stream=streamed)
-    request = replace(request, remembered=Remembered(keep=kept.append))
+    request = replace(request, remembered=Remembered(last=LastEvent(), keep=kept.append))
     data = (stream_of if streamed else whole_of)(request, ANSWER)
     view = FORMAT.stream(request) if streamed else FORMAT.whole(request)
     assert data == (view.feed(data) if streamed else view.take(data))
