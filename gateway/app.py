@@ -10,6 +10,7 @@ from gateway.accounts.opening import open_accounts
 from gateway.attempt.afterwards import Afterwards, open_afterwards
 from gateway.attempt.sink import AnswerBounds
 from gateway.attempt.trial import Bench
+from gateway.batching.opening import open_batches
 from gateway.client_pages import client_pages
 from gateway.clock import SystemClock
 from gateway.door import Door
@@ -32,7 +33,7 @@ from gateway.rules.policy_file import PolicyFile, read_policy
 from gateway.rules.world import World, build_world
 from gateway.scrape import live
 from gateway.settings import Settings
-from gateway.site import Front, Outlook, Readiness, build_site
+from gateway.site import Front, Outlook, Readiness, build_site, readiness_of
 from gateway.stores.responses import ResponseMemory
 from gateway.stores.shared_state import open_shared_state
 from gateway.task import VerdictObserver
@@ -96,6 +97,7 @@ class Gateway:
             memory=self._responses,
             uploads=Uploads(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.max_upload_bytes),
         )
+        self._batches = open_batches(settings, self.pipeline, bench, self._ledger, self._rows, self._metrics)
         self._retirement = Retirement(self._fleet, self.pipeline.settled)
         self.asgi: ASGIApp = self._front()
 
@@ -111,16 +113,9 @@ class Gateway:
         return (*(value for value in own if value is not None), *self._settings.otel_secrets())
 
     def readiness(self) -> Readiness:
-        """Ready while at least one backend is not down and nothing drains.
-
-        One that cools is named with its reason and leaves the gateway ready: it rests for seconds, and a gateway that
-        went in and out of rotation with a provider's limits would take its other routes along.
-        """
-        facts = {name: backend.facts() for name, backend in self.world.backends.items()}
-        reasons = {name: known.down or self._fleet.cooling(name, known) or "up" for name, known in facts.items()}
-        anything_up = any(known.down is None for known in facts.values())
-        reasons |= self._shared.trouble()
-        return Readiness(ready=anything_up and not self.pipeline.draining, reasons=reasons)
+        """Whether new work is welcome now, and what each backend says."""
+        trouble, draining = self._shared.trouble(), self.pipeline.draining
+        return readiness_of(self.world.backends, self._fleet, trouble=trouble, draining=draining)
 
     async def start(self) -> None:
         """Opens the ledger and starts every backend; they become ready in their own time."""
@@ -133,6 +128,7 @@ class Gateway:
             self._siblings.start()
         for name, backend in self.world.backends.items():
             await backend.start(name, self._surroundings())
+        self._batches.start()
 
     async def settle(self, limit_s: float) -> None:
         """Waits for backends that are about to be well, so that the first request does not come too early for them.
@@ -149,6 +145,7 @@ class Gateway:
     async def close(self) -> None:
         """Ends what still runs, closes the backends and drains the ledger."""
         await self.pipeline.drain(0)
+        await self._batches.close()
         await self._afterwards.close()
         try:
             async with self._reloading.lock:  # what a reload has just started is closed, too
@@ -259,6 +256,7 @@ class Gateway:
             pages=client_pages(
                 self._accounts,
                 self._responses,
+                self._batches,
                 door=lambda: self.pipeline.rules.door,
                 clock=self._clock,
                 body_timeout_s=self._settings.body_timeout_s,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gateway.account_pages import AccountPages
 from gateway.accounts.opening import Accounts
+from gateway.batching.opening import Batches
 from gateway.door import Door
 from gateway.openapi.page import Page
 from gateway.ports import Clock
@@ -14,13 +15,18 @@ from gateway.stores.responses import ResponseMemory
 def client_pages(
     accounts: Accounts | None,
     memory: ResponseMemory,
+    batches: Batches,
     *,
     door: Callable[[], Door],
     clock: Clock,
     body_timeout_s: float,
 ) -> list[Page]:
-    """The accounts of tasks, and answers asked for again; ``accounts`` are ``None`` where no ledger is kept."""
+    """The accounts of tasks, answers asked for again, files and batches.
+
+    ``accounts`` are ``None`` where no ledger is kept.
+    """
     return [
         *AccountPages(accounts, door=door, clock=clock, body_timeout_s=body_timeout_s).routes(),
         *ResponsePages(memory, door=door).routes(),
+        *batches.pages,
     ]

@@ -88,6 +88,25 @@ class Settings(BaseModel):
     responses_kept_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
     """How long answers of ``/v1/responses`` can be asked for again, and gone on from; zero keeps none."""
 
+    batches: bool = True
+    """Whether clients may leave files here, and batches that are run from them."""
+    files_kept_s: Annotated[float, Field(ge=3600, allow_inf_nan=False)] = 30 * 86_400.0
+    """How long files stay at most, those that come out of batches too."""
+    max_file_bytes: Annotated[int, Field(ge=1024)] = 200 * MiB
+    max_files: Annotated[int, Field(ge=1)] = 1000
+    """Of one tenant."""
+    max_stored_bytes: Annotated[int, Field(ge=1024)] = 2048 * MiB
+    """Of all files of one tenant."""
+    max_batches: Annotated[int, Field(ge=1)] = 100
+    """Of one tenant, that are under way."""
+    max_batch_lines: Annotated[int, Field(ge=1)] = 50_000
+    batch_lines_at_once: Annotated[int, Field(ge=1, le=1024)] = 16
+    """How many lines of batches one process has in flight."""
+    batch_share: Annotated[float, Field(gt=0, le=1)] = 0.75
+    """Of the places behind a route that nobody else takes, batches take so many."""
+    batch_lease_s: Annotated[float, Field(ge=0.5, le=600)] = 15.0
+    """How long a batch waits for a process that was killed while it ran it, before another takes it over."""
+
     head_timeout_s: Annotated[float, Field(gt=0)] = 20.0
     """From a request's first byte to the end of its headers."""
     body_timeout_s: Annotated[float, Field(gt=0)] = 60.0

@@ -17,11 +17,13 @@ from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
 from gateway.errors import ClientError, Forbidden, HeadraceError, MethodNotAllowed, NotFound, UpgradeRefused
+from gateway.fleet.fleet import Fleet
 from gateway.metrics_key import MetricsKey
 from gateway.model_pages import ModelPages
 from gateway.openapi.document_page import DocumentPage
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import JSON, Answer, Told, json_answer_of
+from gateway.ports import Backend
 from gateway.rules.world import World
 from gateway.wire import anthropic_errors
 from gateway.wire.anthropic_models import is_anthropic_client
@@ -102,6 +104,20 @@ class Readiness:
 
     ready: bool
     reasons: Mapping[str, str]
+
+
+def readiness_of(
+    backends: Mapping[str, Backend], fleet: Fleet, *, trouble: Mapping[str, str], draining: bool
+) -> Readiness:
+    """Ready while at least one backend is not down and nothing drains; ``trouble`` is told besides.
+
+    One that cools is named with its reason and leaves the gateway ready: it rests for seconds, and a gateway that went
+    in and out of rotation with a provider's limits would take its other routes along.
+    """
+    facts = {name: backend.facts() for name, backend in backends.items()}
+    reasons = {name: known.down or fleet.cooling(name, known) or "up" for name, known in facts.items()}
+    anything_up = any(known.down is None for known in facts.values())
+    return Readiness(ready=anything_up and not draining, reasons={**reasons, **trouble})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

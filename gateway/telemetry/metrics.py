@@ -9,6 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
 from gateway.price import Usage
+from gateway.telemetry.batch_tallies import BatchTallies
 from gateway.telemetry.cache_tallies import CacheTallies
 from gateway.telemetry.judged_tallies import JudgedTallies
 from gateway.telemetry.label_names import OTHER, LabelNames
@@ -67,9 +68,9 @@ class Metrics:
         self._outcomes = Tally(
             registry, "headrace_task_outcomes", "Outcomes that clients told of their tasks.", ("success",)
         )
-        self._judged, self._cached = JudgedTallies(registry), CacheTallies(registry)
+        self._judged, self._cached, self.batches = JudgedTallies(registry), CacheTallies(registry), BatchTallies(registry)
         own = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
-        self._tallies = (*own, self._outcomes, *self._judged.tallies, *self._cached.tallies)
+        self._tallies = (*own, self._outcomes, *self._judged.tallies, *self._cached.tallies, *self.batches.tallies)
         self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
 
     def rename(self, names: LabelNames) -> None:

@@ -1,0 +1,140 @@
+"""Sends one line through the pipeline, as often as it takes to get an answer that is the line's own.
+
+Where we say no (a limit, a queue, a shutdown) it waits and comes again, for as long as the window is open. Where a
+backend fails it is tried a few times more. Everything else, good or bad, is its result.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from gateway.batching.batch import Batch
+from gateway.batching.idle import Idle, Place
+from gateway.batching.line_book import LineBook, Result
+from gateway.batching.line_exchange import LineExchange
+from gateway.batching.lines import BatchLine
+from gateway.batching.results import answered
+from gateway.door import Door, Knock, new_request_id
+from gateway.errors import Unauthenticated
+from gateway.pipeline import Pipeline
+from gateway.ports import Clock
+from gateway.worth import Precedence
+
+Persist = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Does something in the database, as often as it takes."""
+
+MOST_TRIES = 4
+"""Of a line whose backends fail."""
+
+_PRIORITY = "batch"
+_LIMITED, _BUSY = 429, 503
+_OUTAGES = frozenset((408, 500, 502, 504))
+_FIRST_WAIT_S = 1.0
+
+
+class LineRunner:
+    """Runs the lines of one batch.
+
+    Args:
+        batch: whose they are.
+        book: where their results go.
+        pipeline: what serves them.
+        idle: where there is room for them.
+        clock: what they wait by.
+        persist: how the book is written.
+    """
+
+    def __init__(
+        self, batch: Batch, book: LineBook, pipeline: Pipeline, idle: Idle, *, clock: Clock, persist: Persist
+    ) -> None:
+        self._batch = batch
+        self._book = book
+        self._pipeline = pipeline
+        self._idle = idle
+        self._clock = clock
+        self._persist = persist
+
+    async def run(self, line: BatchLine) -> Result:
+        """The line's result, which is in the book then."""
+        tries = _Tries()
+        while True:
+            exchange, request_id = await self._send(line)
+            wait_s = 0.0 if exchange.gone else tries.wait_s(exchange)
+            if wait_s is None:
+                result = answered(self._batch, line, exchange.status, request_id, exchange.answered)
+                await self._persist(partial(self._book.end, result))
+                return result
+            await self._persist(partial(self._book.put_back, line.number))
+            if wait_s:
+                await self._clock.sleep(wait_s * _spread(line))
+
+    async def _send(self, line: BatchLine) -> tuple[LineExchange, str]:
+        """The exchange after it, and the id of its request."""
+        headers = [(name.encode(), value.encode()) for name, value in self._batch.record.headers]
+        exchange = LineExchange(self._batch.operation, headers, line.body)
+        request_id = new_request_id()
+        place = await self._idle.place(line.model)
+        try:
+            await self._persist(partial(self._book.begin, line.number, request_id, self._clock.unix_s()))
+            await self._serve(exchange, place, request_id)
+        finally:
+            self._idle.leave(place)
+        return exchange, request_id
+
+    async def _serve(self, exchange: LineExchange, place: Place, request_id: str) -> None:
+        serving = asyncio.get_running_loop().create_task(
+            self._pipeline.handle(exchange, lambda door: knock(door, exchange, self._batch, request_id)),
+            name="headrace-batch-line",
+        )
+        place.task = asyncio.current_task()
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            exchange.gone = not serving.done()
+            serving.cancel()
+            await asyncio.wait([serving])
+            task = asyncio.current_task()
+            if not place.given_back or (task is not None and task.uncancel()):
+                raise
+        finally:
+            place.task = None
+
+
+def knock(door: Door, exchange: LineExchange, batch: Batch, request_id: str) -> Knock:
+    """Who a line is from: whose key the batch was made with, in the lowest class; nobody where it is another's now."""
+    arrival, identity, refusal = door.arrive(exchange, batch.record.key_sha256)
+    if refusal is None and identity.tenant != batch.tenant:
+        refusal = Unauthenticated("the key that the batch was made with is another tenant's now")
+    precedence = Precedence(priority=_PRIORITY, weight=identity.precedence.weight)
+    return Knock(replace(arrival, id=request_id, precedence=precedence), identity, refusal)
+
+
+class _Tries:
+    """How often a line was refused, and how often its backends have failed."""
+
+    __slots__ = ("_failures", "_refusals")
+
+    def __init__(self) -> None:
+        self._refusals = 0
+        self._failures = 0
+
+    def wait_s(self, exchange: LineExchange) -> float | None:
+        """How long to wait before it is sent again; ``None`` where what was answered is its result."""
+        told = exchange.header(b"retry-after")
+        if exchange.header(b"x-should-retry") == "false":
+            return None
+        if exchange.status == _BUSY or (exchange.status == _LIMITED and told):
+            self._refusals += 1
+            return max(float(told) if told.isdigit() else 0.0, _FIRST_WAIT_S * 2.0 ** min(self._refusals - 1, 6))
+        if exchange.status in _OUTAGES and self._failures + 1 < MOST_TRIES:
+            self._failures += 1
+            return _FIRST_WAIT_S * 4.0**self._failures
+        return None
+
+
+def _spread(line: BatchLine) -> float:
+    """From 1 to 1.25, for each line another: those who were refused together do not come back together."""
+    return 1 + hashlib.blake2b(line.custom_id.encode(), digest_size=1).digest()[0] / 1024
