@@ -17,6 +17,8 @@ from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.errors import ConfigurationError
 from gateway.fleet.settling import settle
+from gateway.guarding.guardroom import Guardroom
+from gateway.judging.inquiries import Inquiries
 from gateway.judging.verdict import VerdictTeller
 from gateway.learning.kept_state import open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
@@ -34,7 +36,7 @@ from gateway.rules.world import World, build_world
 from gateway.scrape import live
 from gateway.settings import Settings
 from gateway.site import Front, Outlook, Readiness, build_site, readiness_of
-from gateway.stores.responses import ResponseMemory
+from gateway.stores.responses import open_responses
 from gateway.stores.shared_state import open_shared_state
 from gateway.task import VerdictObserver
 from gateway.telemetry.access_log import AccessLog
@@ -85,11 +87,13 @@ class Gateway:
         self._accounts = open_accounts(
             settings, self._rows, self._ledger, clock=self._clock, observers=told, count=count
         )
-        self._responses = ResponseMemory(self._shared.facts, kept_s=settings.responses_kept_s)
+        self._responses = open_responses(self._shared, self._run_dir, self._clock, kept_s=settings.responses_kept_s)
         bench = self._bench(settings)
         self._afterwards = self._judges(bench, sinks)
+        self._guardroom = Guardroom(Inquiries(open_connections, settings.secret), self._clock.now_s)
         self.pipeline = Pipeline(
             self._rules(world),
+            guardroom=self._guardroom,
             bench=bench,
             afterwards=self._afterwards,
             ledger=self._ledger,
@@ -147,6 +151,7 @@ class Gateway:
         await self.pipeline.drain(0)
         await self._batches.close()
         await self._afterwards.close()
+        await self._guardroom.close()
         try:
             async with self._reloading.lock:  # what a reload has just started is closed, too
                 await self._retirement.done()

@@ -8,7 +8,8 @@ backend can answer, whoever answered before.
 import re
 from collections import OrderedDict
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -16,13 +17,16 @@ from msgspec.structs import replace
 
 from gateway.conversation import LastEvent, Remembered
 from gateway.errors import InvalidRequest
-from gateway.ports import Shared
+from gateway.ports import Clock
+from gateway.stores.kept_files import KeptFiles
+from gateway.stores.shared_state import SharedState
 from gateway.types import ChatRequest
 from gateway.wire.format import BodyLimits
 from gateway.wire.json_body import edit
 from gateway.wire.responses_request import read_response_request
 
 _OURS = re.compile(r"resp_[0-9a-f]{24}")
+_FOLDER = "responses"
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_RECORD_BYTES = 1024 * 1024
 
@@ -50,6 +54,18 @@ _OUTPUT = msgspec.json.Decoder(_Output)
 _INPUT = msgspec.json.Decoder(str | tuple[Raw, ...])
 
 
+class Places(Protocol):
+    """Where answers lie: the half of the ``Shared`` port that finds them by their names."""
+
+    def put(self, key: str, value: str, ttl_s: float) -> None:
+        """See ``Shared.put``."""
+        ...
+
+    def get(self, key: str) -> tuple[str, float] | None:
+        """See ``Shared.get``."""
+        ...
+
+
 class ResponseMemory:
     """Keeps answers for ``kept_s`` seconds.
 
@@ -59,7 +75,7 @@ class ResponseMemory:
         most_bytes: how much is kept of what was answered here.
     """
 
-    def __init__(self, shared: Shared, *, kept_s: float, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, shared: Places, *, kept_s: float, most_bytes: int = _MOST_BYTES) -> None:
         self._shared = shared
         self._kept_s = kept_s
         self._most_bytes = most_bytes
@@ -125,6 +141,13 @@ class ResponseMemory:
     def _drop(self, key: str) -> None:
         self._bytes -= self._sizes.pop(key, 0)
         self._shared.put(key, "", 0)
+
+
+def open_responses(shared: SharedState, run_dir: Path | None, clock: Clock, *, kept_s: float) -> ResponseMemory:
+    """What all who may be asked for an answer again can see: replicas the facts they share, workers one directory."""
+    if run_dir is None or shared.replicas is not None:
+        return ResponseMemory(shared.facts, kept_s=kept_s)
+    return ResponseMemory(KeptFiles(run_dir / _FOLDER, clock), kept_s=kept_s)
 
 
 def _key(tenant: str, response_id: str) -> str:
