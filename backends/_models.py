@@ -24,6 +24,7 @@ CAPABILITIES = frozenset(
         "raw_prompt",
         "suffix",
         "token_prompt",
+        "tool_grammar",
         "tools",
         "vision",
     }
@@ -87,4 +88,5 @@ def _with(facts: ModelFacts | None, unsaid: ModelFacts) -> ModelFacts:
         carries=unsaid.carries if facts.carries is None else facts.carries,
         price=unsaid.price if facts.price is None else facts.price,
         card=unsaid.card if facts.card is None else facts.card.over(unsaid.card),
+        refuses=facts.refuses or unsaid.refuses,
     )

@@ -27,9 +27,11 @@ def openai_request(
     """The request as such a server takes it, and a sink that takes its answer.
 
     Raises:
-        UpstreamRefused: something in the request has no place in a chat, which ``param`` names.
+        UpstreamRefused: something in the request has no place there, which ``param`` names.
     """
-    if call.request.arrival.operation not in translates:
+    operation, dropped = call.request.arrival.operation, call.dropped
+    own = operation not in translates
+    if own and (operation is not Operation.CHAT or dialect.is_openais):
         return without_dropped(call), sink
-    call, sink = as_chat(call, sink)
-    return dialect.spoken(call.request), sink
+    call, sink = as_chat(call, sink, custom_tools=dialect.custom_tools, verbatim=not dialect.parts)
+    return dialect.spoken(call.request, dropped=dropped, own=own), sink

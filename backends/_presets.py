@@ -1,7 +1,7 @@
 """The providers that we know by name: ``presets.yaml``, read once."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
@@ -15,6 +15,7 @@ from backends._chat_dialect import ChatDialect
 from backends._models import CAPABILITIES
 from gateway.facts import ModelFacts, PromptCache
 from gateway.price import Price
+from gateway.request_fields import NEVER_MATTERS
 from gateway.types import Operation
 
 
@@ -39,12 +40,6 @@ class Preset:
     use: str = "openai_compatible"
     dialect: ChatDialect = field(default_factory=ChatDialect)
 
-    @property
-    def unsaid(self) -> ModelFacts:
-        """What holds of a model that does not say for itself."""
-        capabilities = (CAPABILITIES - self.lacks) | self.can if self.lacks or self.can else None
-        return ModelFacts(capabilities=capabilities, price=self.price)
-
 
 @cache
 def presets() -> Mapping[str, Preset]:
@@ -67,6 +62,21 @@ def preset_named(name: str, *, use: str = "openai_compatible") -> Preset:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean `{near[0]}`? " if near else ""
     raise ValueError(f"`preset`: there is no `{name}`; {hint}there is {', '.join(known)}")
+
+
+def unsaid_of(preset: Preset | None, dialect: ChatDialect) -> ModelFacts:
+    """What holds of a model that does not say for itself.
+
+    The grammar of a custom tool binds nobody who has no custom tools.
+    """
+    lacks = preset.lacks if preset else frozenset()
+    lacks = lacks if dialect.custom_tools else lacks | {"tool_grammar"}
+    can = preset.can if preset else frozenset()
+    return ModelFacts(
+        capabilities=(CAPABILITIES - lacks) | can if lacks or can else None,
+        refuses=dialect.refuses - NEVER_MATTERS,
+        price=preset.price if preset else None,
+    )
 
 
 def price_list_of(said: str, preset: Preset | None) -> str:
@@ -93,10 +103,16 @@ def _preset(
         can=frozenset(can or ()),
         price=_price(price) if price else None,
         prompt_cache=PromptCache(**prompt_cache) if prompt_cache else None,
-        dialect=ChatDialect(**dialect or {}),
+        dialect=_dialect(**dialect or {}),
         states_cost=states_cost,
         **names,
     )
+
+
+def _dialect(
+    *, refuses: Sequence[Sequence[str]] = (), message_fields: Sequence[str] = (), **fields: Any
+) -> ChatDialect:
+    return ChatDialect(refuses=frozenset().union(*refuses), message_fields=frozenset(message_fields), **fields)
 
 
 def _price(usd: Mapping[str, float]) -> Price:

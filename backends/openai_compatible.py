@@ -13,9 +13,9 @@ from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._openai_calls import PATHS, openai_request
-from backends._presets import Preset, preset_named, price_list_of
+from backends._presets import Preset, preset_named, price_list_of, unsaid_of
 from backends._upstream import Ask, Transport, Upstream, bearer_header
-from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
+from gateway.facts import Adaptive, BackendFacts, Concurrency, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -31,9 +31,10 @@ _NATIVE = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING})
 class OpenAICompatible:
     """A server that speaks OpenAI's API, by preset or by address.
 
-    The client's body goes up as it came, with ``model`` and stream options replaced; of headers only ours go up, never
-    the client's. The answer's bytes come down as they are. Timeouts for the first token, between tokens and for the
-    whole answer are the route's; connecting is this backend's. A model that ``models`` does not list is passed on
+    The client's body goes up as it came, with ``model`` and stream options replaced, and with what a preset knows to be
+    called otherwise there or to be refused: ``docs/providers.md`` has each preset's list. Of headers only ours go up,
+    never the client's. The answer's bytes come down as they are. Timeouts for the first token, between tokens and for
+    the whole answer are the route's; connecting is this backend's. A model that ``models`` does not list is passed on
     by the name it is asked for. A pooled connection that the server closes just as we use it counts as unreachable:
     whether to try again is the failover loop's choice alone, so nothing is sent twice behind its back.
 
@@ -87,8 +88,10 @@ class OpenAICompatible:
             --providers`` lists. A preset knows its provider's; ``none`` for no list.
         states_cost: Whether its answers say in ``usage.cost`` what they cost in US dollars; believed before a published
             price, and never a zero.
-        past_reasoning: Whether requests that are translated bring back what the model thought in earlier turns
-            (``reasoning_content``); true unless a preset knows that the provider refuses it.
+        past_reasoning: Whether what the model thought in earlier turns (``reasoning_content``) comes back to it; true
+            unless a preset knows that the provider refuses it. Presets also know where it has to stand.
+        custom_tools: Whether it knows OpenAI's custom tools, whose input is free text. Where it does not, they are told
+            as functions with one string. A preset knows its provider; without one they go up as they are.
         card: How it computes its models, and what is known of that: ``precision``, ``engine``, ``speculation``,
             ``equivalence``, ``evidence``. A model's own ``card`` goes before it, field by field.
     """
@@ -114,6 +117,7 @@ class OpenAICompatible:
     price_list: str = ""
     states_cost: bool | None = None
     past_reasoning: bool | None = None
+    custom_tools: bool | None = None
     card: ListedCard | None = None
 
     def __post_init__(self) -> None:
@@ -190,15 +194,13 @@ class OpenAICompatible:
 
     @cached_property
     def _dialect(self) -> ChatDialect:
-        known = self._preset.dialect if self._preset else ChatDialect()
-        if self.past_reasoning is None:
-            return known
-        return ChatDialect(limit_field=known.limit_field, past_reasoning=self.past_reasoning)
+        known = self._preset.dialect if self._preset else ChatDialect(custom_tools=True)
+        return known.corrected(past_reasoning=self.past_reasoning, custom_tools=self.custom_tools)
 
     @cached_property
     def _facts(self) -> BackendFacts:
         known = self._preset
-        unsaid = replace(known.unsaid if known else ModelFacts(), card=self.card)
+        unsaid = replace(unsaid_of(known, self._dialect), card=self.card)
         spoken = self.operations or (known.operations if known else _NATIVE)
         translates = TRANSLATED - spoken if Operation.CHAT in spoken else frozenset()
         return BackendFacts(

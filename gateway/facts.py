@@ -66,7 +66,8 @@ Concurrency = int | Adaptive | None
 class ModelFacts:
     """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
 
-    ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole.
+    ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole, but
+    for those that it ``refuses``.
     ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
     ``penalties``, ``logit_bias``, ``many`` (n > 1), ``raw_prompt``... ``card`` says how it is computed.
     """
@@ -74,6 +75,7 @@ class ModelFacts:
     context_tokens: int | None = None
     capabilities: frozenset[str] | None = None
     carries: frozenset[str] | None = None
+    refuses: frozenset[str] = frozenset()
     price: Price | None = None
     card: Card | None = None
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.operation import Operation
+
 NEVER_MATTERS = frozenset(
     {
         "cache_control",
@@ -56,6 +58,11 @@ NEUTRAL: Mapping[str, Any] = MappingProxyType(
     }
 )
 """What many clients send with every request: the value that says what leaving the field out says."""
+
+TOOL_GRAMMAR: Mapping[Operation, str] = MappingProxyType(
+    {Operation.CHAT: "tools.custom.format", Operation.RESPONSE: "tools.format"}
+)
+"""Where clients write the grammar of a custom tool: what needs the capability ``tool_grammar``, and may be dropped."""
 
 _INDEX = re.compile(r"\[\d+\]")
 

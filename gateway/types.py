@@ -54,7 +54,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
 
     ``model`` is the name that the backend knows. Of its ``operations``, ``translates`` are those that reach it in the
     shape of OpenAI's chat. ``capabilities`` and ``carries`` (the request fields it understands) are ``None`` where
-    nobody declared any: it is then taken to be able. ``waiting`` requests, with
+    nobody declared any: it is then taken to be able, but for fields that it ``refuses``. ``waiting`` requests, with
     ``queued_prefill_tokens`` to read, have no first answer token yet. ``warm_tokens`` is how much of this prompt its
     cache is expected to hold, ``warm_elsewhere_tokens`` what the warmest of the other candidates does.
     ``prefill_tokens_per_s`` is how fast it would read the rest, ``seconds_per_token`` how fast it would write, beside
@@ -94,6 +94,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     goes_first: bool = False
     translates: frozenset[Operation] = frozenset()
     card: Card | None = None
+    refuses: frozenset[str] = frozenset()
 
 
 # ---- what we decide -------------------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ def _idle(backend: str, model: str, facts: BackendFacts, price: Price | None) ->
         translates=facts.translates,
         capabilities=known.capabilities,
         carries=known.carries,
+        refuses=known.refuses,
         context_tokens=known.context_tokens,
         price=price,
         in_flight=0,

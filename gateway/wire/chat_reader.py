@@ -206,12 +206,14 @@ class _Content:
 
     def _calls(self, at: int, calls: list[Any], deltas: list[Delta]) -> None:
         for entry in self._repair.repair(at, calls) or calls:
-            function = entry.get("function") or {}
+            custom = isinstance(entry.get("custom"), dict)
+            said = entry.get("custom" if custom else "function") or {}
             index: int = entry["index"]
             if entry.get("id"):
-                deltas.append(ToolCallStart(index=index, id=entry["id"], name=text_of(function.get("name")), choice=at))
-            if arguments := text_of(function.get("arguments")):
-                deltas.append(ToolCallArguments(index=index, text=arguments, choice=at))
+                name = text_of(said.get("name"))
+                deltas.append(ToolCallStart(index=index, id=entry["id"], name=name, choice=at, custom=custom))
+            if text := text_of(said.get("input" if custom else "arguments")):
+                deltas.append(ToolCallArguments(index=index, text=text, choice=at, custom=custom))
 
 
 def _start(answer: _Answer) -> AnswerStart:

@@ -8,8 +8,8 @@ import msgspec
 
 from gateway.request_fields import NEVER_MATTERS, says_nothing
 from gateway.types import ChatRequest
+from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_turns_to_anthropic import Fields, turns_of
-from gateway.wire.hub import cannot_carry
 
 FORWARDED = frozenset({"stream", "temperature", "top_k", "top_p"})
 """Fields of the same name and meaning in both."""

@@ -9,9 +9,9 @@ import msgspec
 
 from gateway.request_fields import NEVER_MATTERS, says_nothing
 from gateway.types import ChatRequest
+from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_to_anthropic import thinking_budget_tokens
 from gateway.wire.chat_turns_to_converse import Fields, cache_point, converse_turns
-from gateway.wire.hub import cannot_carry
 
 RENAMED: Mapping[str, str] = MappingProxyType({"temperature": "temperature", "top_p": "topP"})
 """Fields of the same meaning, by their names in ``inferenceConfig``."""

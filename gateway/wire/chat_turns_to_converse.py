@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from gateway.wire.anthropic_blocks import ERROR_MARK
+from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_turns_to_anthropic import EMPTY
 from gateway.wire.data_url import inline
-from gateway.wire.hub import cannot_carry
 
 Fields = dict[str, Any]
 

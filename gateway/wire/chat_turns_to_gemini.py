@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.wire.anthropic_blocks import ERROR_MARK
 from gateway.wire.call_arguments import arguments_object, as_object
+from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.data_url import inline
-from gateway.wire.hub import cannot_carry
 
 Fields = dict[str, Any]
 

@@ -74,9 +74,9 @@ class ChatStreamWriter:
             case RefusalDelta(text=text, choice=choice):
                 event = events.other(choice, "refusal", text)
             case ToolCallStart(index=index, id=call_id, name=name, choice=choice):
-                event = events.call(choice, index, Called(call_id, name, ""))
+                event = events.call(choice, index, Called(call_id, name, "", delta.custom))
             case ToolCallArguments(index=index, text=text, choice=choice):
-                event = events.call(choice, index, Called("", "", text))
+                event = events.call(choice, index, Called("", "", text, delta.custom))
             case ChoiceFinish(reason=reason, choice=choice):
                 event = events.finish(choice, reason, stop_reason=delta.stop_sequence or "")
         return event
@@ -121,7 +121,7 @@ class ChatWholeWriter:
             case RefusalDelta(text=text):
                 heard.refusal.append(text)
             case ToolCallStart(index=index, id=call_id, name=name):
-                heard.calls[index] = (call_id, name, [])
+                heard.calls[index] = (call_id, name, [], delta.custom)
             case ToolCallArguments(index=index, text=text):
                 heard.calls[index][2].append(text)
             case ChoiceFinish(reason=reason):
@@ -153,13 +153,16 @@ class _Heard:
     reasoning: list[str] = field(default_factory=list)
     refusal: list[str] = field(default_factory=list)
     blocks: list[dict[str, str]] = field(default_factory=list)
-    calls: dict[int, tuple[str, str, list[str]]] = field(default_factory=dict)
+    calls: dict[int, tuple[str, str, list[str], bool]] = field(default_factory=dict)
     logprobs: Any = None
     reason: str = "stop"
     stop_sequence: str = ""
 
     def answered(self) -> Answered:
-        calls = [Called(call_id, name, "".join(pieces)) for _, (call_id, name, pieces) in sorted(self.calls.items())]
+        calls = [
+            Called(call_id, name, "".join(pieces), custom)
+            for _, (call_id, name, pieces, custom) in sorted(self.calls.items())
+        ]
         return Answered(
             "".join(self.text),
             self.reason,

@@ -60,20 +60,25 @@ class RedactedReasoning(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ToolCallStart(Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call begins. ``index`` counts the calls of the choice from zero; the id is never empty."""
+    """A tool call begins. ``index`` counts the calls of the choice from zero; the id is never empty.
+
+    Of a ``custom`` tool, OpenAI's for free text, what follows is no JSON but its input.
+    """
 
     index: int
     id: str
     name: str
     choice: int = 0
+    custom: bool = False
 
 
 class ToolCallArguments(Struct, frozen=True, kw_only=True, gc=False):
-    """More of a call's arguments, which together are JSON text."""
+    """More of a call's arguments, which together are JSON text; or of the input of a ``custom`` tool, which is any."""
 
     index: int
     text: str
     choice: int = 0
+    custom: bool = False
 
 
 class ChoiceFinish(Struct, frozen=True, kw_only=True, gc=False):

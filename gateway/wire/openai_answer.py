@@ -18,11 +18,15 @@ _NO_PREDICTION = PredictionTokens()
 
 
 class Called(NamedTuple):
-    """A tool call; ``arguments`` is JSON text. In a stream, what goes on with one has neither id nor name."""
+    """A tool call; ``arguments`` is JSON text. In a stream, what goes on with one has neither id nor name.
+
+    Of a ``custom`` tool, the arguments are its input, which is any text.
+    """
 
     id: str
     name: str
     arguments: str
+    custom: bool = False
 
 
 class Answered(NamedTuple):
@@ -84,10 +88,10 @@ class StreamWriter:
 
     def call(self, choice: int, index: int, call: Called) -> bytes:
         """An event that begins a tool call, where it has an id, or goes on with its arguments."""
-        function: dict[str, str] = {"arguments": call.arguments}
-        entry: dict[str, Any] = {"index": index, "function": function}
+        kind, said = _said_by(call)
+        entry: dict[str, Any] = {"index": index, kind: said}
         if call.id:
-            entry = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, **function}}
+            entry = {"index": index, "id": call.id, "type": kind, kind: {"name": call.name, **said}}
         return self._choice(choice, b'"delta":{"tool_calls":[%b]}' % _ENCODE(entry), b"null")
 
     def finish(self, choice: int, reason: str, beside: Mapping[str, Any] = _NOTHING, *, stop_reason: str = "") -> bytes:
@@ -156,8 +160,15 @@ def _message(index: int, choice: Answered) -> dict[str, Any]:
         message["thinking_blocks"] = choice.thinking_blocks
     if choice.calls:
         message["content"] = choice.text or None
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in choice.calls
-        ]
+        message["tool_calls"] = [_call(call) for call in choice.calls]
     return {"index": index, "message": message, "logprobs": choice.logprobs, **_end(choice)}
+
+
+def _call(call: Called) -> dict[str, Any]:
+    kind, said = _said_by(call)
+    return {"id": call.id, "type": kind, kind: {"name": call.name, **said}}
+
+
+def _said_by(call: Called) -> tuple[str, dict[str, str]]:
+    """The type of a call, and what it says."""
+    return ("custom", {"input": call.arguments}) if call.custom else ("function", {"arguments": call.arguments})

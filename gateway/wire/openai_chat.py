@@ -47,9 +47,16 @@ class _Function(msgspec.Struct):
     strict: bool | None = None
 
 
+class _Custom(msgspec.Struct):
+    name: Name
+    description: str | None = None
+    format: Fields | None = None
+
+
 class _Tool(msgspec.Struct):
     type: Name
     function: _Function | None = None
+    custom: _Custom | None = None
 
 
 class _ResponseFormat(msgspec.Struct):
@@ -144,6 +151,8 @@ def _check_tools(chat: _Chat) -> None:
     for at, tool in enumerate(chat.tools or ()):
         if tool.type == "function" and tool.function is None:
             raise InvalidRequest(f"tools[{at}].function is required", param=f"tools[{at}].function")
+        if tool.type == "custom" and tool.custom is None:
+            raise InvalidRequest(f"tools[{at}].custom is required", param=f"tools[{at}].custom")
     answer = chat.response_format
     if answer is not None and answer.type == "json_schema" and answer.json_schema is None:
         name = "response_format.json_schema"
@@ -156,6 +165,8 @@ def _needs(chat: _Chat, part_types: set[str]) -> frozenset[str]:
         needs.update(_PART_NEEDS[kind] for kind in part_types & _PART_NEEDS.keys())
     if chat.tools or chat.functions:
         needs.add("tools")
+        if any(tool.custom is not None and _is_grammar(tool.custom) for tool in chat.tools or ()):
+            needs.add("tool_grammar")
     if chat.response_format is not None and chat.response_format.type in _FORMAT_NEEDS:
         needs.add(_FORMAT_NEEDS[chat.response_format.type])
     if chat.logprobs or chat.top_logprobs:
@@ -163,6 +174,11 @@ def _needs(chat: _Chat, part_types: set[str]) -> frozenset[str]:
     if chat.audio is not None or "audio" in (chat.modalities or ()):
         needs.add("audio")
     return frozenset(needs)
+
+
+def _is_grammar(tool: _Custom) -> bool:
+    """Whether the input of a custom tool is bound, and is not any text."""
+    return tool.format is not None and bytes(tool.format.get("type", b"")) == b'"grammar"'
 
 
 def _prompt_bytes(chat: _Chat, raw: dict[str, Raw]) -> int:
@@ -173,6 +189,8 @@ def _prompt_bytes(chat: _Chat, raw: dict[str, Raw]) -> int:
         for call in message.tool_calls or ():
             if call.function is not None:
                 total += text_bytes(call.function.name) + text_bytes(call.function.arguments)
+            elif call.custom:
+                total += text_bytes(call.custom.name) + text_bytes(call.custom.input)
     if chat.tools:
         total += len(bytes(raw["tools"]))
     if chat.functions:

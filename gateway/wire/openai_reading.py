@@ -55,7 +55,8 @@ class _Draft:
         for place, call in enumerate(calls if isinstance(calls, list) else ()):
             if isinstance(call, dict):
                 index = call.get("index")
-                self._take_call(index if type(index) is int else place, call, call.get("function"))
+                said_in_it = call.get("function") or call.get("custom")
+                self._take_call(index if type(index) is int else place, call, said_in_it)
         if isinstance(legacy := said.get("function_call"), dict):
             self._take_call(0, {}, legacy)
 
@@ -64,7 +65,7 @@ class _Draft:
         known[0] = known[0] or _text(call.get("id"))
         if isinstance(function, dict):
             known[1] = known[1] or _text(function.get("name"))
-            known[2] += _text(function.get("arguments"))
+            known[2] += _text(function.get("arguments")) or _text(function.get("input"))
 
 
 def read_openai_answer(data: bytes, streamed: bool) -> Answer | None:  # noqa: FBT001  # as `ReadAnswer` has it

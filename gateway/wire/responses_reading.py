@@ -13,6 +13,8 @@ from gateway.wire.sse import SseParser
 from gateway.wire.upstream_json import text_of
 
 _ENDS = frozenset({b"response.completed", b"response.incomplete"})
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Kinds of calls, each with the field that says what is asked for."""
 _DECODE = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -32,10 +34,12 @@ def read_response_answer(data: bytes, streamed: bool) -> Answer | None:  # noqa:
         tool_calls=tuple(
             ToolCall(
                 id=text_of(item.get("call_id")),
-                function=FunctionCall(name=text_of(item.get("name")), arguments=text_of(item.get("arguments"))),
+                function=FunctionCall(
+                    name=text_of(item.get("name")), arguments=text_of(item.get(_CALLS[item["type"]]))
+                ),
             )
             for item in items
-            if isinstance(item, dict) and item.get("type") == "function_call"
+            if isinstance(item, dict) and item.get("type") in _CALLS
         ),
         finish_reason=hub_reason(response),
     )

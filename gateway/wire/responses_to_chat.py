@@ -120,7 +120,11 @@ def _runs_here(tool: dict[str, Any]) -> bool:
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     kind = tool["type"]
-    return {"type": kind, kind: {name: value for name, value in tool.items() if name != "type"}}
+    fields = {name: value for name, value in tool.items() if name != "type"}
+    form = fields.get("format")
+    if kind == "custom" and isinstance(form, dict) and form.get("type") == "grammar":
+        fields["format"] = {"type": "grammar", "grammar": {name: form[name] for name in form if name != "type"}}
+    return {"type": kind, kind: fields}
 
 
 def _tool_choice(choice: Any, lost: list[str]) -> Any:

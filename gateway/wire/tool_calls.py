@@ -1,7 +1,8 @@
 """Puts right how an upstream streams tool calls, so that each call has one index, one id and one name.
 
 Clients join fragments by ``index``. Upstreams that give every call the index 0, leave indexes or ids out, or repeat ids
-and names in every fragment make clients glue calls together. A fragment that is right stays as it is.
+and names in every fragment make clients glue calls together. A fragment that is right stays as it is. Calls of OpenAI's
+custom tools, whose input is free text, are no functions, and nothing says when such a text is whole.
 """
 
 import re
@@ -55,8 +56,9 @@ class _Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fragment:
-    """What one entry of ``delta.tool_calls`` says; empty where it is silent."""
+    """What one entry of ``delta.tool_calls`` says; empty where it is silent. ``kind`` is ``function`` or ``custom``."""
 
+    kind: str
     index: int | None
     id: str
     name: str
@@ -86,10 +88,10 @@ class ToolCallRepair:
             raise UpstreamInvalid("the upstream sent a tool call that is no object")
         said = _read(given, place)
         call = _call_of(calls, said)
-        function = given.get("function")
-        entry: dict[str, Any] = {**given, "function": dict(function) if isinstance(function, dict) else {}}
-        if isinstance(entry["function"].get("arguments"), dict):
-            entry["function"]["arguments"] = said.arguments
+        inner = given.get(said.kind)
+        entry: dict[str, Any] = {**given, said.kind: dict(inner) if isinstance(inner, dict) else {}}
+        if isinstance(entry[said.kind].get("arguments"), dict):
+            entry[said.kind]["arguments"] = said.arguments
         if call is None:
             call = _begin(calls, said, entry)
         else:
@@ -102,13 +104,15 @@ class ToolCallRepair:
 def _read(entry: dict[str, Any], place: int | None) -> _Fragment:
     """``place`` stands in for a missing index where several entries come together."""
     index = entry.get("index")
-    function = entry.get("function")
+    kind = "custom" if isinstance(entry.get("custom"), dict) else "function"
+    function = entry.get(kind)
     if not isinstance(function, dict):
         function = {}
     arguments = function.get("arguments")
     if isinstance(arguments, dict):
         arguments = msgspec.json.encode(arguments).decode()
     return _Fragment(
+        kind=kind,
         index=index if type(index) is int else place,
         id=text_of(entry.get("id")),
         name=text_of(function.get("name")),
@@ -157,9 +161,9 @@ def _begin(calls: list[_Call], said: _Fragment, entry: dict[str, Any]) -> _Call:
     if not said.id or any(other.upstream_id == said.id for other in calls):
         entry["id"] = f"call_{uuid4().hex[:24]}"
     if not entry.get("type"):
-        entry["type"] = "function"
+        entry["type"] = said.kind
     if previous:
-        entry["function"]["name"] = previous
+        entry[said.kind]["name"] = previous
     calls.append(call)
     return call
 
@@ -170,5 +174,5 @@ def _continue(call: _Call, said: _Fragment, entry: dict[str, Any]) -> None:
         del entry["id"]
     if said.name and not call.name:
         call.name = said.name
-    elif isinstance(entry["function"].get("name"), str):
-        del entry["function"]["name"]
+    elif isinstance(entry[said.kind].get("name"), str):
+        del entry[said.kind]["name"]

@@ -1,13 +1,16 @@
 """Out: a candidate that cannot do what the request asks for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from gateway.conversation import Translation
 from gateway.errors import ClientError, Unsupported
-from gateway.request_fields import NEVER_MATTERS, names_path, says_nothing
-from gateway.types import Candidate, ChatRequest, Context, Objection
+from gateway.request_fields import NEVER_MATTERS, TOOL_GRAMMAR, names_path, says_nothing
+from gateway.types import Candidate, ChatRequest, Context, Objection, Operation
+
+_NONE: frozenset[str] = frozenset()
+_GRAMMAR = "tool_grammar"
+"""The one capability that a route may do without: its grammar is then told in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,10 @@ class Capable:
     What is lost by this route's leave, hints that a backend does not understand (``output_config.effort`` for a model
     that does not think), and offers that it cannot take (a tool such as ``web_search``, which only its provider runs)
     are named in the answer's header ``x-headrace-dropped``.
+
+    OpenAI's custom tools, whose input is free text, are told as functions where a provider has none. A grammar of one
+    cannot be held then, and is refused; ``may_drop: [tools.custom.format, tools.format]``, by its names in chats and in
+    Responses, has it told in words.
 
     Attributes:
         may_drop: further fields that this route may lose on the way to a backend that does not know them; paths
@@ -49,32 +56,43 @@ class Capable:
         lost = [path for path in _lost(request, candidate) if not names_path(self.may_drop, path)]
         if lost:
             return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
-        if candidate.capabilities is not None:
-            missing = request.needs - candidate.capabilities
-            if missing:
-                return f"has no {_quoted(missing)}"
-        return None
+        missing = _missing(request, candidate)
+        grammar = TOOL_GRAMMAR.get(request.arrival.operation, "")
+        if _GRAMMAR in missing and names_path(self.may_drop, grammar):
+            missing = missing - {_GRAMMAR}
+        if missing == {_GRAMMAR}:
+            return Objection(f"cannot hold `{grammar}`", param=grammar)
+        return f"has no {_quoted(missing)}" if missing else None
 
     def drops(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
         """What the request loses on its way to a candidate that ``exclude`` has let pass, by the client's names."""
         request = ctx.request
         if not self.may_drop and request.translation is None:
             return ()
-        return tuple(sorted({*_lost(request, candidate), *_unheard(request, candidate)}))
+        lost = {*_lost(request, candidate), *_unheard(request, candidate)}
+        if _GRAMMAR in _missing(request, candidate):
+            lost.add(TOOL_GRAMMAR[request.arrival.operation])
+        return tuple(sorted(lost))
+
+
+def _missing(request: ChatRequest, candidate: Candidate) -> frozenset[str]:
+    """The capabilities that the answer needs and the candidate does not have."""
+    capabilities = candidate.capabilities
+    return request.needs - capabilities if capabilities is not None else _NONE
 
 
 def _lost(request: ChatRequest, candidate: Candidate) -> list[str]:
     """What has no place on the way there and could change the answer, by its path in the client's body."""
     operation, carries = request.arrival.operation, candidate.carries
     if request.translation is None:
-        if carries is None:
+        if carries is None and not candidate.refuses:
             return []
-        fields = request.raw.keys() - carries - NEVER_MATTERS
+        fields = _unknown(request.raw, candidate, operation)
         return [field for field in fields if not says_nothing(field, request.raw[field])]
     if operation not in candidate.translates:
         return []  # it speaks the client's format: the bytes go on as they came
     translation = request.translation()
-    unknown = _unknown(translation, carries) - translation.hints
+    unknown = _unknown(translation.fields, candidate, Operation.CHAT) - translation.hints
     wanted = [field for field in unknown if not says_nothing(field, translation.fields[field])]
     return [*translation.lost, *(translation.origins.get(field, field) for field in wanted)]
 
@@ -84,12 +102,15 @@ def _unheard(request: ChatRequest, candidate: Candidate) -> list[str]:
     if request.translation is None or request.arrival.operation not in candidate.translates:
         return []
     translation = request.translation()
-    unknown = _unknown(translation, candidate.carries) & translation.hints
+    unknown = _unknown(translation.fields, candidate, Operation.CHAT) & translation.hints
     return [*translation.offers, *(translation.origins.get(field, field) for field in unknown)]
 
 
-def _unknown(translation: Translation, carries: frozenset[str] | None) -> set[str]:
-    return translation.fields.keys() - carries - NEVER_MATTERS if carries is not None else set()
+def _unknown(fields: Mapping[str, Any], candidate: Candidate, shape: Operation) -> set[str]:
+    """Fields that a candidate does not know, or that it refuses in a chat, and that could change an answer."""
+    if candidate.carries is not None:
+        return fields.keys() - candidate.carries - NEVER_MATTERS
+    return fields.keys() & candidate.refuses - NEVER_MATTERS if shape is Operation.CHAT else set()
 
 
 def _quoted(names: Iterable[str]) -> str:

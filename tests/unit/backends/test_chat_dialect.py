@@ -34,14 +34,45 @@ def test_a_budget_is_told_as_an_effort(make_call: Any) -> None:
     assert ("low", False) == (fields["reasoning_effort"], "thinking" in fields)
 
 
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_past_thoughts(make_call: Any, comes_back: bool) -> None:
-    """They come back to who takes them."""
+SIGNED = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("none", {"content": "a"}),
+        ("reasoning_content", {"content": "a", "reasoning_content": "hm", "thinking_blocks": [SIGNED]}),
+        ("reasoning", {"content": "a", "reasoning": "hm"}),
+        (
+            "reasoning_details",
+            {
+                "content": "a",
+                "reasoning_details": [
+                    {
+                        "type": "reasoning.text",
+                        "text": "hm",
+                        "signature": "s",
+                        "format": "anthropic-claude-v1",
+                        "index": 0,
+                    }
+                ],
+            },
+        ),
+        (
+            "parts",
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "signature": "s"},
+                    {"type": "text", "text": "a"},
+                ]
+            },
+        ),
+    ],
+)
+def test_past_thoughts(make_call: Any, place: Any, expected: dict[str, Any]) -> None:
+    """They come back to who takes them, where it wants them."""
     call = make_call(Operation.MESSAGES, max_tokens=9, messages=TURNS)
-    turn = told(ChatDialect(past_reasoning=comes_back), call)["messages"][1]
-    assert "a" == turn["content"]
-    assert comes_back is ("reasoning_content" in turn)
-    assert comes_back is ("thinking_blocks" in turn)
+    assert {"role": "assistant", **expected} == told(ChatDialect(past_reasoning=place), call)["messages"][1]
 
 
 def test_what_openai_calls_the_limit(make_call: Any) -> None:

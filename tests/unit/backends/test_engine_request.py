@@ -233,7 +233,7 @@ def test_how_fast(make_call: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tool_choice": "always"}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),

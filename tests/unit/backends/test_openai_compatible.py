@@ -21,7 +21,7 @@ def test_a_preset_alone_is_enough() -> None:
     """A provider that we know needs no more than its name."""
     facts = _build(preset="groq", models=["m"]).facts()
     assert frozenset({Operation.CHAT}) == facts.operations - facts.translates
-    assert CAPABILITIES - {"logprobs", "logit_bias", "many"} == facts.models["m"].capabilities
+    assert CAPABILITIES - {"audio", "logprobs", "logit_bias", "many", "tool_grammar"} == facts.models["m"].capabilities
     assert facts.models["m"].carries is None
 
 

@@ -15,6 +15,8 @@ EXPECTED = {
     "groq",
     "cerebras",
     "deepseek",
+    "mistral",
+    "xai",
     "together",
     "fireworks",
     "baseten",
