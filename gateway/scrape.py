@@ -28,6 +28,7 @@ def live(
                 up=(facts := backend.facts()).down is None,
                 in_flight=fleet.in_flight[name],
                 rests=fleet.cooling(name, facts) is not None,
+                limit=found.now if (found := fleet.limit(name, facts)) is not None else None,
             )
             for name, backend in pipeline().rules.world.backends.items()
         ],

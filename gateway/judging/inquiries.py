@@ -20,6 +20,9 @@ _MOST_CONNECTIONS = 16
 Connect = Callable[[Origin], Connections]
 Secret = Callable[[str], str | None]
 
+_Headers = tuple[tuple[str, str], ...]
+_Address = tuple[str, str, _Headers, _Headers]
+
 
 class Unanswered(Exception):
     """There was no reply; the message says why, and quotes nobody."""
@@ -31,7 +34,7 @@ class Inquiries:
     def __init__(self, connect: Connect, secret: Secret) -> None:
         self._connect = connect
         self._secret = secret
-        self._connections: dict[tuple[str, str], Connections] = {}
+        self._connections: dict[_Address, Connections] = {}
         self._programs = asyncio.Semaphore(_MOST_PROGRAMS)
 
     async def ask(self, inquiry: Inquiry) -> Reply:
@@ -70,15 +73,14 @@ class Inquiries:
             raise Unanswered(f"no reply: {type(error).__name__}") from None
 
     async def _to(self, base_url: str, inquiry: HttpInquiry) -> Connections:
-        known = self._connections.get((base_url, inquiry.api_key_env))
+        address = (base_url, inquiry.api_key_env, inquiry.headers, inquiry.secret_headers)
+        known = self._connections.get(address)
         if known is not None:
             return known
-        headers: dict[str, str] = {}
+        headers = dict(inquiry.headers)
+        headers |= {name: self._value(variable) for name, variable in inquiry.secret_headers}
         if inquiry.api_key_env:
-            secret = self._secret(inquiry.api_key_env)
-            if secret is None:
-                raise Unanswered(f"{inquiry.api_key_env} is not set")
-            headers["authorization"] = f"Bearer {secret}"
+            headers["authorization"] = f"Bearer {self._value(inquiry.api_key_env)}"
         if len(self._connections) >= _MOST_ORIGINS:
             await self.close()
         origin = Origin(
@@ -88,8 +90,14 @@ class Inquiries:
             keep_alive_s=_KEEP_ALIVE_S,
             max_connections=_MOST_CONNECTIONS,
         )
-        made = self._connections[base_url, inquiry.api_key_env] = self._connect(origin)
+        made = self._connections[address] = self._connect(origin)
         return made
+
+    def _value(self, variable: str) -> str:
+        value = self._secret(variable)
+        if value is None:
+            raise Unanswered(f"{variable} is not set")
+        return value
 
 
 async def _run(inquiry: CommandInquiry) -> Reply:
@@ -131,8 +139,11 @@ async def _read(process: Process, most_bytes: int) -> bytes:
 
 
 async def _end(process: Process) -> None:
-    """Kills the program and all that it started, where it still runs, and waits for its end."""
+    """Kills the program and all that it started, which may go on where it has ended itself, and waits for its end.
+
+    The group keeps its number as long as anybody is in it, so that nobody else can be meant.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
         await asyncio.shield(process.wait())

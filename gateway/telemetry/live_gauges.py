@@ -12,12 +12,16 @@ from gateway.telemetry.label_names import LabelNames
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendState:
-    """One backend as it is now. ``up`` means that it takes requests; one that rests, or is left alone, gets none."""
+    """One backend as it is now. ``up`` means that it takes requests; one that rests, or is left alone, gets none.
+
+    ``limit`` is how many at once it has been found to take well; ``None`` where nobody finds out.
+    """
 
     name: str
     up: bool
     in_flight: int
     rests: bool = False
+    limit: int | None = None
 
 
 def _none() -> int:
@@ -102,11 +106,18 @@ class LiveCollector(Collector):
         rests = GaugeMetricFamily(
             "headrace_backend_resting", "1 where it rests after failures, or does not get on.", labels=["backend"]
         )
+        found = GaugeMetricFamily(
+            "headrace_backend_found_concurrency", "Attempts at once that it takes well, as found.", labels=["backend"]
+        )
         for state in self._live.backends():
             if state.name in self.names.models:
+                if state.limit is not None:
+                    found.add_metric([state.name], state.limit)
                 up.add_metric([state.name], float(state.up))
                 busy.add_metric([state.name], state.in_flight)
                 rests.add_metric([state.name], float(state.rests))
         yield up
         yield busy
         yield rests
+        if found.samples:
+            yield found

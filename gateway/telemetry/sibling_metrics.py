@@ -30,7 +30,7 @@ class _Present(msgspec.Struct, frozen=True):
 
     in_flight: int
     queued: int
-    backends: list[tuple[str, bool, int, bool]]
+    backends: list[tuple[str, bool, int, bool, int | None]]
     dropped: dict[str, int]
     observer_failures: int
     spooled: int = 0
@@ -113,7 +113,7 @@ class SiblingMetrics:
         mine = _Present(
             in_flight=live.in_flight(),
             queued=live.queued(),
-            backends=[(state.name, state.up, state.in_flight, state.rests) for state in live.backends()],
+            backends=[(one.name, one.up, one.in_flight, one.rests, one.limit) for one in live.backends()],
             dropped=dict(live.dropped()),
             observer_failures=live.observer_failures(),
             spooled=live.spooled(),
@@ -135,18 +135,22 @@ def _past(present: _Present) -> _Present:
 
 
 def _added(presents: Iterable[_Present]) -> _Present:
-    """The sums. A backend is up where one worker at least can use it: it takes requests then."""
+    """The sums. A backend is up where one worker at least can use it: it takes requests then.
+
+    What each has found that a backend takes adds up, too: each sends as many.
+    """
     in_flight = queued = observer_failures = spooled = 0
-    backends: dict[str, tuple[bool, int, bool]] = {}
+    backends: dict[str, tuple[bool, int, bool, int | None]] = {}
     dropped: dict[str, int] = {}
     for present in presents:
         in_flight += present.in_flight
         queued += present.queued
         spooled += present.spooled
         observer_failures += present.observer_failures
-        for name, up, busy, rests in present.backends:
-            up_elsewhere, busy_elsewhere, rests_elsewhere = backends.get(name, (False, 0, False))
-            backends[name] = (up or up_elsewhere, busy + busy_elsewhere, rests or rests_elsewhere)
+        for name, up, busy, rests, limit in present.backends:
+            up_there, busy_there, rests_there, limit_there = backends.get(name, (False, 0, False, None))
+            together = limit_there if limit is None else limit + (limit_there or 0)
+            backends[name] = (up or up_there, busy + busy_there, rests or rests_there, together)
         for sink, count in present.dropped.items():
             dropped[sink] = dropped.get(sink, 0) + count
     return _Present(
@@ -166,8 +170,8 @@ def _sum(presents: Iterable[_Present]) -> Live:
         queued=lambda: all_of_them.queued,
         spooled=lambda: all_of_them.spooled,
         backends=lambda: [
-            BackendState(name=name, up=up, in_flight=in_flight, rests=rests)
-            for name, up, in_flight, rests in all_of_them.backends
+            BackendState(name=name, up=up, in_flight=in_flight, rests=rests, limit=limit)
+            for name, up, in_flight, rests, limit in all_of_them.backends
         ],
         dropped=lambda: all_of_them.dropped,
         observer_failures=lambda: all_of_them.observer_failures,

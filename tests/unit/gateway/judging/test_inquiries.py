@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -143,6 +144,18 @@ async def test_a_program_dies_with_all_that_it_has_started(inquiries: Inquiries,
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
+    pid = int(told.read_text())
+    await _until(lambda: not _runs(pid))
+
+
+@pytest.mark.parametrize("leaving", ["exec >&-; exit 0", "exit 0"])
+async def test_what_a_program_leaves_behind_ends_with_it(inquiries: Inquiries, tmp_path: Path, leaving: str) -> None:
+    """It may have ended well, and what it started may hold its output open or not."""
+    told = tmp_path / "pid"
+    quiet = ">&-" if leaving != "exit 0" else ""
+    program = f"sleep 60 {quiet} & echo $! > {told}; {leaving}"
+    with contextlib.suppress(Unanswered):  # an output that stays open is one that never came to its end
+        await inquiries.ask(_run("/bin/sh", "-c", program, timeout_s=0.3))
     pid = int(told.read_text())
     await _until(lambda: not _runs(pid))
 

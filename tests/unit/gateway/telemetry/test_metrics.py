@@ -148,8 +148,8 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
         queued=lambda: 2,
         spooled=lambda: 7,
         backends=lambda: (
-            BackendState(name="groq", up=True, in_flight=1, rests=True),
-            BackendState(name="stranger", up=True, in_flight=9),
+            BackendState(name="groq", up=True, in_flight=1, rests=True, limit=12),
+            BackendState(name="stranger", up=True, in_flight=9, limit=4),
         ),
         dropped=lambda: {"sql": 4},
         observer_failures=lambda: 5,
@@ -164,6 +164,7 @@ def test_present_numbers_are_read_at_the_scrape() -> None:
         "headrace_backend_up{backend=groq}": 1,
         "headrace_backend_in_flight{backend=groq}": 1,
         "headrace_backend_resting{backend=groq}": 1,
+        "headrace_backend_found_concurrency{backend=groq}": 12,
         "headrace_ledger_dropped_total{sink=sql}": 4,
         "headrace_observer_failures_total{}": 5,
         "headrace_canary{route=default,state=rolled_back}": 1,

@@ -19,12 +19,14 @@ MakeEntry = Callable[..., LedgerEntry]
 NAMES = LabelNames(routes=frozenset({"default"}), models={"groq": frozenset({"llama"})})
 
 
-def _live(*, in_flight: int = 0, up: bool = False, dropped: int = 0, failures: int = 0) -> Live:
+def _live(
+    *, in_flight: int = 0, up: bool = False, dropped: int = 0, failures: int = 0, limit: int | None = None
+) -> Live:
     return Live(
         in_flight=lambda: in_flight,
         queued=lambda: 2 * in_flight,
         spooled=lambda: 3 * in_flight,
-        backends=lambda: (BackendState(name="groq", up=up, in_flight=in_flight),),
+        backends=lambda: (BackendState(name="groq", up=up, in_flight=in_flight, limit=limit),),
         dropped=lambda: {"rows": dropped},
         observer_failures=lambda: failures,
     )
@@ -87,8 +89,8 @@ async def test_the_one_that_is_asked_is_exact(tmp_path: Path, make_entry: MakeEn
 
 async def test_the_present_is_added_up(tmp_path: Path) -> None:
     """What runs is the sum; a backend is up if any worker can use it; what was lost anywhere is lost."""
-    _, first = _worker(tmp_path, 0, _live(in_flight=2, up=False, dropped=1, failures=3))
-    _, second = _worker(tmp_path, 1, _live(in_flight=3, up=True, dropped=4, failures=5))
+    _, first = _worker(tmp_path, 0, _live(in_flight=2, up=False, dropped=1, failures=3, limit=8))
+    _, second = _worker(tmp_path, 1, _live(in_flight=3, up=True, dropped=4, failures=5, limit=5))
     await second._publish()
     samples = _samples(first.render(""))
     expected = {
@@ -97,6 +99,7 @@ async def test_the_present_is_added_up(tmp_path: Path) -> None:
         "headrace_ledger_spooled{}": 15,
         "headrace_backend_up{backend=groq}": 1,
         "headrace_backend_in_flight{backend=groq}": 5,
+        "headrace_backend_found_concurrency{backend=groq}": 13,
         "headrace_ledger_dropped_total{sink=rows}": 5,
         "headrace_observer_failures_total{}": 8,
     }
