@@ -64,6 +64,26 @@ TOOL_GRAMMAR: Mapping[Operation, str] = MappingProxyType(
 )
 """Where clients write the grammar of a custom tool: what needs the capability ``tool_grammar``, and may be dropped."""
 
+_PARTS = ("messages", "input", "images")
+_ANSWER_FORMATS = ("response_format", "text", "output_config", "format")
+_ASKING: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "audio": ("audio", "modalities", *_PARTS),
+        "file": _PARTS,
+        "json_mode": _ANSWER_FORMATS,
+        "json_schema": _ANSWER_FORMATS,
+        "logprobs": ("logprobs", "top_logprobs", "include"),
+        "many": ("n", "prompt", "input"),
+        "penalties": ("presence_penalty", "frequency_penalty", "repetition_penalty", "options"),
+        "raw_prompt": ("prompt",),
+        "token_prompt": ("prompt", "input"),
+        "tool_grammar": ("tools",),
+        "tools": ("tools", "functions"),
+        "vision": _PARTS,
+    }
+)
+"""Which fields call for a capability, in any client's format; where it has the name of one, that one."""
+
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -74,6 +94,15 @@ def says_nothing(field: str, raw: Any) -> bool:
     except (msgspec.DecodeError, RecursionError):  # a number out of every range, say: surely not what silence means
         return False
     return value is None or (field in NEUTRAL and value == NEUTRAL[field])
+
+
+def field_that_needs(capabilities: Iterable[str], fields: Mapping[str, Any]) -> str | None:
+    """The field of a body that calls for the first of the capabilities, by name; ``None`` where none is known to."""
+    for capability in sorted(capabilities):
+        for name in _ASKING.get(capability, (capability,)):
+            if name in fields and not says_nothing(name, fields[name]):
+                return name
+    return None
 
 
 def names_path(names: Iterable[str], path: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gateway.errors import ClientError, Unsupported
-from gateway.request_fields import NEVER_MATTERS, TOOL_GRAMMAR, names_path, says_nothing
+from gateway.request_fields import NEVER_MATTERS, TOOL_GRAMMAR, field_that_needs, names_path, says_nothing
 from gateway.types import Candidate, ChatRequest, Context, Objection, Operation
 
 _NONE: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Capable:
         """What it cannot do, by name (cannot carry `logit_bias`), or ``None``."""
         request = ctx.request
         if request.arrival.operation not in candidate.operations:
-            return f"does not serve `{request.arrival.operation}`"
+            return Objection(f"does not serve `{request.arrival.operation}`", param="model")
         lost = [path for path in _lost(request, candidate) if not names_path(self.may_drop, path)]
         if lost:
             return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
@@ -62,7 +62,9 @@ class Capable:
             missing = missing - {_GRAMMAR}
         if missing == {_GRAMMAR}:
             return Objection(f"cannot hold `{grammar}`", param=grammar)
-        return f"has no {_quoted(missing)}" if missing else None
+        if missing:
+            return Objection(f"has no {_quoted(missing)}", param=field_that_needs(missing, request.raw))
+        return None
 
     def drops(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
         """What the request loses on its way to a candidate that ``exclude`` has let pass, by the client's names."""
@@ -92,7 +94,9 @@ def _lost(request: ChatRequest, candidate: Candidate) -> list[str]:
     if operation not in candidate.translates:
         return []  # it speaks the client's format: the bytes go on as they came
     translation = request.translation()
-    unknown = _unknown(translation.fields, candidate, Operation.CHAT) - translation.hints
+    if translation.into not in candidate.operations:  # it has chats, say, and this is no chat
+        return [translation.origins.get("prompt", "prompt")]
+    unknown = _unknown(translation.fields, candidate, translation.into) - translation.hints
     wanted = [field for field in unknown if not says_nothing(field, translation.fields[field])]
     return [*translation.lost, *(translation.origins.get(field, field) for field in wanted)]
 
@@ -102,7 +106,7 @@ def _unheard(request: ChatRequest, candidate: Candidate) -> list[str]:
     if request.translation is None or request.arrival.operation not in candidate.translates:
         return []
     translation = request.translation()
-    unknown = _unknown(translation.fields, candidate, Operation.CHAT) & translation.hints
+    unknown = _unknown(translation.fields, candidate, translation.into) & translation.hints
     return [*translation.offers, *(translation.origins.get(field, field) for field in unknown)]
 
 

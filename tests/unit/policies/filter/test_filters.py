@@ -99,7 +99,8 @@ def test_a_candidate_that_does_not_serve_the_operation_is_out(
 ) -> None:
     """Whatever else it can."""
     ctx = make_context(make_request(prompt="hi", operation=Operation.COMPLETION))
-    assert "does not serve `completion`" == Capable().exclude(ctx, make_candidate())
+    reason = Capable().exclude(ctx, make_candidate())
+    assert ("does not serve `completion`", "model") == (reason, getattr(reason, "param", ""))
     assert Unsupported is Capable.refusal
 
 
@@ -109,6 +110,34 @@ def test_missing_capabilities_are_named(make_context: Make, make_candidate: Make
     candidate = make_candidate(capabilities=frozenset({"tools"}))
     assert "has no `logprobs`, `vision`" == Capable().exclude(ctx, candidate)
     assert Capable().exclude(ctx, make_candidate(capabilities=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("need", "fields", "param"),
+    [
+        ("tools", {"messages": [], "tools": [{}]}, "tools"),
+        ("tools", {"functions": [{}], "tools": []}, "functions"),
+        ("vision", {"messages": [{}]}, "messages"),
+        ("vision", {"model": "m", "input": [{}]}, "input"),
+        ("json_schema", {"response_format": {"type": "json_schema"}}, "response_format"),
+        ("json_schema", {"output_config": {"format": {}}}, "output_config"),
+        ("json_mode", {"text": {"format": {}}}, "text"),
+        ("logprobs", {"logprobs": False, "top_logprobs": 2}, "top_logprobs"),
+        ("many", {"n": 2}, "n"),
+        ("many", {"n": 1, "prompt": ["a", "b"]}, "prompt"),
+        ("penalties", {"presence_penalty": 0, "frequency_penalty": 1}, "frequency_penalty"),
+        ("logit_bias", {"logit_bias": {"1": 5}}, "logit_bias"),
+        ("raw_prompt", {"prompt": "x"}, "prompt"),
+        ("of_a_plugin", {"prompt": "x"}, None),
+    ],
+)
+def test_a_missing_capability_is_blamed_on_the_field_that_calls_for_it(
+    make_context: Make, make_candidate: Make, make_request: Make, need: str, fields: dict[str, Any], param: str | None
+) -> None:
+    """By the client's own name for it, so that it knows what to leave out."""
+    ctx = make_context(make_request("hi", needs=frozenset({need}), raw=_raw(**fields)))
+    reason = Capable().exclude(ctx, make_candidate(capabilities=frozenset()))
+    assert param == getattr(reason, "param", "none at all")
 
 
 @pytest.mark.parametrize(
