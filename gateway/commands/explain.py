@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from gateway.attempt.spillover import SPILL
 from gateway.clock import SystemClock
+from gateway.commands.body_format import operation_of
 from gateway.commands.explanation import Explanation, as_json, as_text
 from gateway.commands.offline import read_world
 from gateway.commands.success_known import as_text as success_as_text
@@ -50,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--entry", metavar="ID", help="a request that was served, by the id in its answer's headers")
     asked.add_argument("--success", action="store_true", help="what was learned of success, and how canaries stand")
     parser.add_argument("--ledger", type=read_place, help="the ledger's file; by default that of the state directory")
+    words = "what the body is a request of; told by its fields unless given"
+    parser.add_argument("--format", type=Operation, choices=list(FORMATS), metavar="FORMAT", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -64,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
             kept, verdicts = asyncio.run(_kept(ledger, arguments.entry))
             explanation = explain_kept(world, kept, verdicts, file=str(arguments.policy))
         else:
-            explanation = explain(world, _read_body(arguments.request))
+            explanation = explain(world, _read_body(arguments.request), arguments.format)
     except ConfigurationError:
         raise
     except HeadraceError as error:
@@ -95,14 +98,14 @@ def _tell_success(world: World, *, in_json: bool) -> int:
     return 0
 
 
-def explain(world: World, body: bytes) -> Explanation:
-    """What the world would do with ``body``.
+def explain(world: World, body: bytes, operation: Operation | None = None) -> Explanation:
+    """What the world would do with ``body``, which its fields tell the ``operation`` of where that is not given.
 
     Raises:
         HeadraceError: the request would be refused before anything is decided.
     """
     clock = SystemClock()
-    operation = _operation(body)
+    operation = operation or operation_of(body)
     arrival = Arrival(
         id=new_request_id(),
         operation=operation,
@@ -126,15 +129,6 @@ def explain(world: World, body: bytes) -> Explanation:
     decision = decide(route, ctx, as_up)
     refused = None if decision.order else refusal(route, decision)
     return Explanation(route=route, forecast=forecast, decision=decision, refused=refused)
-
-
-def _operation(body: bytes) -> Operation:
-    """The endpoint that a body is for, by the field that only it has."""
-    if b'"messages"' in body:
-        return Operation.CHAT
-    if b'"prompt"' in body:
-        return Operation.COMPLETION
-    return Operation.EMBEDDING if b'"input"' in body else Operation.CHAT
 
 
 def explain_kept(world: World, kept: KeptDecision, verdicts: tuple[KeptVerdict, ...] = (), *, file: str) -> Explanation:

@@ -215,3 +215,12 @@ def test_whether_an_answer_would_be_kept_is_told(run: Any, policy_file: Path, re
     assert "cache      passed by: it is drawn at random: neither temperature 0 nor a seed" in told
     told = run("explain", policy_file, request_file({**SHORT, "temperature": 0}))[1].splitlines()
     assert "cache      an answer that ends well is kept for 60 s, for the same tenant" in told
+
+
+def test_a_body_is_read_as_what_it_is(run: Any, policy_file: Path, request_file: Any) -> None:
+    """Anthropic's fields make it a message's, whose limits and words are others; an option says it outright."""
+    anthropic = {**SHORT, "system": "Be brief."}
+    assert (1, True) == ((told := run("explain", policy_file, request_file(anthropic)))[0], "max_tokens" in told[2])
+    assert 0 == run("explain", policy_file, request_file({**anthropic, "max_tokens": 5}))[0]
+    assert 1 == run("explain", policy_file, request_file(SHORT), "--format", "messages")[0]
+    assert 0 == run("explain", policy_file, request_file({**SHORT, "max_tokens": 5}), "--format", "messages")[0]
