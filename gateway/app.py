@@ -88,12 +88,11 @@ class Gateway:
             settings, self._rows, self._ledger, clock=self._clock, observers=told, count=count
         )
         self._responses = open_responses(self._shared, self._run_dir, self._clock, kept_s=settings.responses_kept_s)
+        self._guardroom = Guardroom(Inquiries(open_connections, settings.secret))
         bench = self._bench(settings)
         self._afterwards = self._judges(bench, sinks)
-        self._guardroom = Guardroom(Inquiries(open_connections, settings.secret), self._clock.now_s)
         self.pipeline = Pipeline(
             self._rules(world),
-            guardroom=self._guardroom,
             bench=bench,
             afterwards=self._afterwards,
             ledger=self._ledger,
@@ -212,6 +211,7 @@ class Gateway:
             gate=self._shared.gate,
             steering=self._shared.steering,
             tasks=self._shared.tasks,
+            guardroom=self._guardroom,
         )
 
     def _judges(self, bench: Bench, sinks: list[EntrySink]) -> Afterwards:

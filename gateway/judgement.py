@@ -67,7 +67,8 @@ def in_a_word(judgement: Judgement) -> str:
 class HttpInquiry(Struct, frozen=True, kw_only=True, gc=False):
     """A question for a service: ``body`` (JSON) is posted to ``url``, and a redirect is not followed.
 
-    ``api_key_env`` is the environment variable whose value is sent as ``Authorization: Bearer``, or empty.
+    ``api_key_env`` is the environment variable whose value is sent as ``Authorization: Bearer``, or empty. Of further
+    ``headers`` each has a name, and a value or, for ``secret_headers``, the environment variable that holds it.
     """
 
     url: str
@@ -75,6 +76,8 @@ class HttpInquiry(Struct, frozen=True, kw_only=True, gc=False):
     timeout_s: float
     max_reply_bytes: int
     api_key_env: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    secret_headers: tuple[tuple[str, str], ...] = ()
 
 
 class CommandInquiry(Struct, frozen=True, kw_only=True, gc=False):

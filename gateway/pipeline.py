@@ -13,6 +13,7 @@ from gateway.attempt.admitted import Admitted
 from gateway.attempt.afterwards import Afterwards
 from gateway.attempt.cached import Cached
 from gateway.attempt.failover import Failover
+from gateway.attempt.guarded import Guarded
 from gateway.attempt.hedge import Hedger
 from gateway.attempt.last_words import tell
 from gateway.attempt.spillover import Spillover
@@ -33,8 +34,11 @@ from gateway.rules.world import World
 from gateway.stores.responses import ResponseMemory
 from gateway.task_hints import with_task
 from gateway.types import ChatRequest, Context, Exclusion, Operation
+from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
+from gateway.wire.passages import UPLOADS
+from gateway.wire.passed_forecast import foreseen
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +65,7 @@ class Pipeline:
         ledger: Ledger,
         limits: BodyLimits,
         memory: ResponseMemory,
+        uploads: Uploads,
     ) -> None:
         self.rules = rules
         self.draining = False
@@ -69,6 +74,7 @@ class Pipeline:
         self._ledger = ledger
         self._body_limits = limits
         self._memory = memory
+        self._uploads = uploads
         self._time_limits: TimeLimits | None = None
         self._hedgers: dict[str, tuple[Hedge, Hedger]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
@@ -97,19 +103,20 @@ class Pipeline:
             route = rules.world.match(request.model)
             identity.check(request.model, route.name)
             journal.route = route.name
-            journal.forecast = route.classifier.forecast(request)
+            units = request.units
+            journal.forecast = route.classifier.forecast(request) if units is None else foreseen(request, units)
             if request.arrival.task is not None and self._bench.tasks is not None:
                 route = await self._bench.tasks.admit(rules.world, identity, route, journal)
             limits = identity.limits + rules.world.tenancy.of_model(request.model)
             priced_only = any(limit.priced_only for limit in limits) if limits else False
             ctx = route.context(request, journal.forecast, priced_only=priced_only)
             async with self._within_limits(limits, rules.world, route, ctx, journal):
-                if route.cache is None:
-                    await self._admit(limits, rules.world, route, ctx, journal, exchange)
+                if route.guards is None:
+                    await self._answer(limits, rules.world, route, ctx, journal, exchange)
                 else:
-                    serve = partial(self._admit, limits, rules.world, route, ctx, journal)
-                    clock = self._bench.clock
-                    await Cached(route.cache, rules.world, route, ctx, journal, exchange, clock, serve).run()
+                    answer = partial(self._answer, limits, rules.world, route)
+                    understand = partial(self._understood, exchange.operation)
+                    await Guarded(self._bench, route.guards, route, journal, exchange, understand, answer).run(ctx)
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:
@@ -143,10 +150,14 @@ class Pipeline:
             raise unwelcome
         if self.draining:
             raise ShuttingDown("this gateway is shutting down", retry_after_s=_DRAIN_RETRY_AFTER_S)
-        body = await exchange.body()
-        request = with_task(FORMATS[exchange.operation].read(journal.arrival, body, self._body_limits))
+        uploads = exchange.operation in UPLOADS
+        body = await (self._uploads.body(journal.arrival.id, exchange) if uploads else exchange.body())
+        return self._understood(exchange.operation, journal, body)
+
+    def _understood(self, operation: Operation, journal: Journal, body: bytes) -> ChatRequest:
+        request = with_task(FORMATS[operation].read(journal.arrival, body, self._body_limits))
         journal.arrival = request.arrival
-        if exchange.operation is Operation.RESPONSE:
+        if operation is Operation.RESPONSE:
             return self._memory.remembering(request, self._body_limits)
         return request
 
@@ -163,6 +174,16 @@ class Pipeline:
             candidates=lambda: self._bench.fleet.snapshot(route, ctx, world.backends),
             lasts_s=route.longest_s,
         )
+
+    async def _answer(
+        self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange
+    ) -> None:
+        """Answers it out of the route's cache, or serves it."""
+        if route.cache is None:
+            await self._admit(limits, world, route, ctx, journal, exchange)
+            return
+        serve = partial(self._admit, limits, world, route, ctx, journal)
+        await Cached(route.cache, world, route, ctx, journal, exchange, self._bench.clock, serve).run()
 
     async def _admit(
         self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange
@@ -270,6 +291,8 @@ class Pipeline:
         finally:
             if journal.settle is not None:
                 journal.settle(journal, now_s)
+            if self._uploads.held:
+                self._uploads.leave(journal.arrival.id)
             self._tasks.discard(task)
             if not self._tasks:
                 self._idle.set()

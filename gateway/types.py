@@ -6,18 +6,23 @@ Every value is frozen and keyword-only, built from the ones before it and never 
 tenth of a dataclass' time; none is part of a circle, so the collector skips them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import StrEnum
+from time import monotonic
 from typing import Self
 
 from msgspec import Struct
 
 from gateway.arrival import Arrival as Arrival
 from gateway.arrival import ChatRequest as ChatRequest
+from gateway.arrival import Form as Form
 from gateway.arrival import TraceContext as TraceContext
 from gateway.card import Card
 from gateway.forecast import Forecast
+from gateway.guard_mark import GuardMark
+from gateway.operation import EMBEDDINGS as EMBEDDINGS
+from gateway.operation import OLLAMA as OLLAMA
 from gateway.operation import Operation as Operation
 from gateway.price import CostDoubt, Price, Usage
 from gateway.success import Success
@@ -144,6 +149,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
     ``expected_prompt_tokens`` and ``expected_output_tokens`` (of one answer) are forecasts, ``time_left_s`` is its
     deadline; ``None`` where nobody says. ``dropped`` are fields, by the client's names, that it may leave out.
+    ``now_s`` is the gateway's monotonic clock, for answers that tell how long they took.
     """
 
     request: ChatRequest
@@ -153,6 +159,7 @@ class Call(Struct, frozen=True, kw_only=True):
     expected_prompt_tokens: int | None = None
     dropped: tuple[str, ...] = ()
     time_left_s: float | None = None
+    now_s: Callable[[], float] = monotonic
 
 
 # ---- what happened --------------------------------------------------------------------------------------------------
@@ -210,6 +217,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     ``request`` is ``None`` where the body was refused before it could be understood; ``route``, ``forecast`` and
     ``decision`` are ``None`` or empty where it did not get that far. ``chunks``: the prompt's digests and their ends.
     ``cache``: ``hit``, ``miss`` or ``bypass``, where the route keeps answers; ``saved_usd``: what a hit did not cost.
+    ``guards``: what each did that looked at it.
     """
 
     arrival: Arrival
@@ -223,6 +231,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     chunks: tuple[Sequence[bytes], Sequence[int]] = ((), ())
     cache: str = ""
     saved_usd: Decimal | None = None
+    guards: tuple[GuardMark, ...] = ()
 
     @property
     def cost_usd(self) -> Decimal | None:

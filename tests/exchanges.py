@@ -15,7 +15,9 @@ from gateway.attempt.trial import Bench
 from gateway.door import Door
 from gateway.exchange import RawHeaders
 from gateway.fleet.fleet import Fleet
+from gateway.guarding.guardroom import Guardroom
 from gateway.judgement import JudgedAnswer
+from gateway.judging.inquiries import Inquiries
 from gateway.ledger.ledger import EntryLedger
 from gateway.limits.gate import Gate
 from gateway.pipeline import Pipeline, Rules
@@ -27,6 +29,7 @@ from gateway.stores.memory import MemoryShared
 from gateway.stores.responses import ResponseMemory
 from gateway.transport.client import open_connections
 from gateway.types import LedgerEntry, Operation
+from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 
 SECOND_S = 1.0
@@ -275,9 +278,10 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
         fleet = Fleet(clock=clock, shared=facts)
         keeper = Keeper()
         bounds = AnswerBounds(max_event_bytes=1 << 20, max_answer_bytes=max_answer_bytes)
-        bench = Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate, steering=steering)
+        secret = {"JUDGE_KEY": "judge-secret", "GUARD_KEY": "guard-secret"}.get
+        guardroom = Guardroom(Inquiries(open_connections, secret))
+        bench = Bench(fleet=fleet, clock=clock, bounds=bounds, gate=gate, steering=steering, guardroom=guardroom)
         judged = JudgedKeeper()
-        secret = {"JUDGE_KEY": "judge-secret"}.get
         afterwards = open_afterwards(bench, connect=open_connections, secret=secret, sinks=[judged])
         pipeline = Pipeline(
             Rules(world, Door(world.tenancy.keys, max_header_bytes=65_536, clock=clock)),
@@ -286,12 +290,14 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
             ledger=EntryLedger([keeper, *world.observers()], []),
             limits=BodyLimits(),
             memory=ResponseMemory(facts, kept_s=60.0),
+            uploads=Uploads(most_bytes=1 << 20, longest_bytes=1 << 19),
         )
         for name, backend in world.backends.items():
             await backend.start(name, surroundings(clock=clock))
         yield House(pipeline, world, fleet, keeper, afterwards, judged)
         await asyncio.wait_for(pipeline.drain(0), 10 * SECOND_S)
         await asyncio.wait_for(afterwards.close(), 10 * SECOND_S)
+        await asyncio.wait_for(guardroom.close(), 10 * SECOND_S)
         for backend in world.backends.values():
             await backend.close()
 

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from gateway.attempt.answer_headers import RawHeader, Receipt
 from gateway.attempt.attempt_cost import AttemptCost
 from gateway.attempt.pace import AttemptPace
+from gateway.attempt.passing_sink import PassingSink
 from gateway.attempt.sink import AnswerBounds, ClientSink
 from gateway.attempt.time_limit import TimeLimits
-from gateway.errors import ClientGone, HeadraceError, UpstreamError, UpstreamTimeout
+from gateway.errors import ClientGone, GuardBlocked, GuardSilent, HeadraceError, UpstreamError, UpstreamTimeout
 from gateway.exchange import Exchange
 from gateway.fleet.fleet import Fleet
 from gateway.fleet.flight import Flight
+from gateway.guarding.guardroom import Guardroom
 from gateway.limits.gate import Gate
 from gateway.limits.task_admission import TaskAdmission
 from gateway.ports import Backend, Clock
@@ -24,7 +26,7 @@ from gateway.price import NO_CHARGE, Charge, Usage
 from gateway.rules.route import Patience
 from gateway.steering.steering import Steering
 from gateway.trace_context import child
-from gateway.types import Attempt, Call, Candidate, Context, Finish, Status
+from gateway.types import Attempt, Call, Candidate, ChatRequest, Context, Finish, Status
 from gateway.wire.format import estimate_output
 from gateway.wire.formats import FORMATS
 
@@ -33,7 +35,8 @@ from gateway.wire.formats import FORMATS
 class Bench:
     """What all trials of a gateway share. ``gate`` keeps the limits; ``None`` where nothing can be limited.
 
-    ``steering`` is what is learned of success, ``tasks`` keeps their budgets; ``None`` where nothing does.
+    ``steering`` is what is learned of success, ``tasks`` keeps their budgets, and ``guardroom`` is where guards are
+    heard; ``None`` where nothing does.
     """
 
     fleet: Fleet
@@ -42,6 +45,7 @@ class Bench:
     gate: Gate | None = None
     steering: Steering | None = None
     tasks: TaskAdmission | None = None
+    guardroom: Guardroom | None = None
 
 
 class Turn(NamedTuple):
@@ -112,11 +116,9 @@ class Trial:
         self._started_s = bench.clock.now_s()
         facts = backend.facts()
         self._flight = Flight(bench.fleet, ctx, candidate, facts)
-        self._pace = AttemptPace(
-            limits, self._flight, patience, deadline_s=turn.deadline_s, stream=ctx.request.stream, tries_left=turn.left
-        )
+        self._pace = _pace(limits, self._flight, patience, ctx.request, turn)
         self._cost = AttemptCost(ctx.request, candidate, facts, book=bench.fleet.prices, started_s=self._started_s)
-        self._sink = ClientSink(
+        self._sink = (ClientSink if ctx.request.units is None else PassingSink)(
             request=ctx.request,
             wire=FORMATS[ctx.request.arrival.operation],
             exchange=exchange,
@@ -169,6 +171,7 @@ class Trial:
             expected_prompt_tokens=self._ctx.forecast.prompt_tokens,
             expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
             time_left_s=self._pace.left_s,
+            now_s=self._bench.clock.now_s,
         )
         try:
             with self._pace.limit:
@@ -233,6 +236,8 @@ class Trial:
             return finish.usage
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
             return None
+        if (units := self._ctx.request.units) is not None:
+            return replace(self._sink.usage or Usage(units=units), estimated=True)
         counted = _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
         if (told := self._sink.usage) is not None:  # it was cut short, and what was told before may not be all
             return replace(told, output_tokens=max(told.output_tokens, counted.output_tokens), estimated=True)
@@ -251,7 +256,7 @@ class Trial:
         cut_short = Status.TRUNCATED if self._sink.committed else None
         if error is None:
             return Status.OK
-        if isinstance(error, UpstreamError):
+        if isinstance(error, UpstreamError | GuardBlocked | GuardSilent):
             return cut_short or error.status
         if isinstance(error, ClientGone) or self._exchange.gone:
             return Status.CLIENT_GONE
@@ -262,3 +267,9 @@ class Trial:
 
 def _estimated(prompt_tokens: int, output_bytes: int) -> Usage:
     return replace(estimate_output(output_bytes), prompt_tokens=prompt_tokens)
+
+
+def _pace(limits: TimeLimits, flight: Flight, patience: Patience, request: ChatRequest, turn: Turn) -> AttemptPace:
+    """Only streams of text have a first token that there is a limit for."""
+    stream = request.stream and request.units is None
+    return AttemptPace(limits, flight, patience, deadline_s=turn.deadline_s, stream=stream, tries_left=turn.left)

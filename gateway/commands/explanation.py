@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from gateway.caching.question import why_not_kept
+from gateway.commands.guard_words import guard_lines, guards_as_json
 from gateway.commands.judged_words import judging_lines, verdict_lines
 from gateway.errors import HeadraceError
 from gateway.forecast import Forecast, Seconds
@@ -61,6 +62,7 @@ def as_text(explanation: Explanation) -> list[str]:
         lines.append(f"spill      {_as_spill(explanation.route.spill)}")
     if explanation.route.cache is not None:
         lines.append(f"cache      {_as_cache(explanation.route.cache, explanation.decision)}")
+    lines += guard_lines(explanation.route.guards)
     lines += judging_lines(explanation.route)
     if explanation.kept is not None:
         lines.append(f"ledger     {_as_kept(explanation)}")
@@ -146,6 +148,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         ],
         "choice": decision.order[0].candidate.backend if decision.order else None,
         "refused": explanation.refused.code if explanation.refused else None,
+        **guards_as_json(explanation.route.guards),
         **_kept_as_json(explanation),
     }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from gateway.forecast import Forecast
+from gateway.guard_mark import GuardMark
 from gateway.types import Arrival, Attempt, ChatRequest, Decision, LedgerEntry, Outcome, Status
 
 
@@ -28,6 +29,7 @@ class Journal:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     cache: str = ""
     saved_usd: Decimal | None = None
+    guards: tuple[GuardMark, ...] = ()
     settle: "Callable[[Journal, float], None] | None" = None
     _closed: bool = field(default=False, init=False)
 
@@ -54,4 +56,5 @@ class Journal:
             chunks=self.chunks,
             cache=self.cache,
             saved_usd=self.saved_usd,
+            guards=self.guards,
         )

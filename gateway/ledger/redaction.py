@@ -23,6 +23,7 @@ def without_words(entry: LedgerEntry) -> LedgerEntry:
         chunks=entry.chunks,
         cache=entry.cache,
         saved_usd=entry.saved_usd,
+        guards=entry.guards,
     )
 
 

@@ -7,6 +7,7 @@ from math import inf
 from gateway.caching.use import CacheUse
 from gateway.errors import Overloaded
 from gateway.forecast import Forecast
+from gateway.guard_mark import Action
 from gateway.ledger.journal import Journal
 from gateway.limits.borrower import Borrower
 from gateway.limits.limit import NANO, Claim, Limit
@@ -76,7 +77,7 @@ def dearest_usd(forecast: Forecast, candidates: Sequence[Candidate], *, output_t
     For ``output_tokens``, or as many as nine in ten answers stay within.
     """
     longest = forecast.output_tokens_p90 if output_tokens is None else output_tokens
-    usage = Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=longest)
+    usage = Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=longest, units=forecast.units)
     return max((one.price.cost_usd(usage) for one in candidates if one.price is not None), default=Decimal(0))
 
 
@@ -94,7 +95,9 @@ def taken(attempts: Sequence[Attempt]) -> Claim:
 
 
 def taken_by(journal: Journal) -> Claim:
-    """What a request took; an answer out of a cache is a request, and nothing else."""
+    """What a request took; an answer out of a cache, and what a guard does not let in, is a request and nothing else."""
+    if not journal.attempts and any(mark.action is Action.BLOCK for mark in journal.guards):
+        return Claim(requests=1)
     return Claim(requests=1) if journal.cache == CacheUse.HIT else taken(journal.attempts)
 
 

@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 from gateway import ports
 from gateway.admission import Admitter
 from gateway.errors import ConfigurationError
+from gateway.guard import Guard
 from gateway.judgement import Judge
 from gateway.rules.parameters import convert, did_you_mean, in_words, json_schema, one_of, parameters
 
@@ -63,6 +64,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "cost": Family(package="policies.cost", port=ports.Scorer),
         "rank": Family(package="policies.rank", port=ports.Ranker),
         "judge": Family(package="policies.judge", port=Judge),
+        "guard": Family(package="policies.guard", port=Guard),
         "backend": Family(package="backends", port=ports.Backend),
     }
 )

@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 from gateway.rules.caching import CacheSpec
+from gateway.rules.guards import GuardSpecs
 from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, as_mapping
 from gateway.rules.parameters import in_our_words
 from gateway.rules.spilling import SpillSpec
@@ -105,6 +106,7 @@ class Steps(BaseModel):
     judge: Annotated[JudgeSpec, BeforeValidator(as_mapping)] | None = None
     shadow: ShadowSpec | None = None
     cache: CacheSpec | None = None
+    guards: GuardSpecs = []
 
 
 class RouteSpec(Steps):
@@ -132,9 +134,9 @@ class PolicyFile(BaseModel):
     defaults: Steps = Steps()
 
     def secret_names(self) -> tuple[str, ...]:
-        """The environment variables that backends and judges name: the values of ``api_key_env``, ``env``..."""
+        """The environment variables that backends, judges and guards name: values of ``api_key_env``, ``env``..."""
         steps = (self.defaults, *self.routes.values())
-        judges = [spec.model_dump(include={"judge", "cascade", "shadow"}) for spec in steps]
+        judges = [spec.model_dump(include={"judge", "cascade", "shadow", "guards"}) for spec in steps]
         return tuple(dict.fromkeys(_secret_names([self.backends, *judges])))
 
 

@@ -9,6 +9,7 @@ from gateway.limits.limit import Limit
 from gateway.ports import BatchScorer, Classifier, Filter, Ranker, Scorer
 from gateway.price import Price
 from gateway.rules.caching import Caching
+from gateway.rules.guards import Guards
 from gateway.rules.judging import Judging
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
@@ -91,6 +92,7 @@ class Route:
     assumed_price: Price | None = None
     spill: "Spill | None" = None
     cache: Caching | None = None
+    guards: Guards | None = None
     term_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     terms: tuple[Term, ...] = field(init=False, repr=False, compare=False)
     _match: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)

@@ -9,6 +9,7 @@ from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
 from gateway.rules.cached import caching
+from gateway.rules.guards import guarding
 from gateway.rules.judged import judged
 from gateway.rules.judging import Judging
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
@@ -156,7 +157,7 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
     route = budgeted(route, step, policy.routes)
     route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
     route = judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
-    route = caching(route, step)
+    route = replace(caching(route, step), guards=guarding(step))
     return spilling(route, spec.spill, target=target, time_zone=zone)
 
 
@@ -203,18 +204,19 @@ def _target(given: str | TargetSpec, where: str, spec: RouteSpec, backends: Mapp
         raise ConfigurationError(
             f"there is no backend `{name}`", where=where, hint=f"backends are {', '.join(backends)}"
         )
-    served = backends[name].facts().models
+    facts = backends[name].facts()
+    served = facts.models
     if slash:
         if not model:
             raise ConfigurationError(
                 "the model's name is missing", where=where, hint=f"`{name}` alone, or with a model"
             )
-        if served and model not in served:
+        if served and model not in served and not facts.discovered:
             raise ConfigurationError(
                 f"`{name}` does not list `{model}`", where=where, hint=f"it lists {', '.join(served)}"
             )
         return Target(backend=name, model=model, drain=drain)
-    if len(served) > 1 and not all(pattern in served for pattern in spec.models):
+    if len(served) > 1 and not facts.discovered and not all(pattern in served for pattern in spec.models):
         example = f"{name}/{next(iter(served))}"
         raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=f"name one: `{example}`")
     return Target(backend=name, model=None, drain=drain)
@@ -228,6 +230,7 @@ def _policies(route: Route) -> tuple[object, ...]:
         *(policy for _, policy in route.scorers),
         route.ranker,
         *(judge for judging in _judgings(route) for _, judge in judging.judges),
+        *(rule.guard for rule in (route.guards.rules if route.guards is not None else ())),
     )
 
 

@@ -17,7 +17,7 @@ Statements are written once for SQLite and PostgreSQL (docs/decisions/0015-one-s
 import re
 from collections.abc import Sequence
 
-from gateway.stores.schema import batches, caches, costs, decisions, requests, tasks, verdicts
+from gateway.stores.schema import batches, caches, costs, decisions, guards, requests, tasks, units, verdicts
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     requests.STATEMENTS,
@@ -27,6 +27,8 @@ MIGRATIONS: Sequence[Sequence[str]] = (
     verdicts.STATEMENTS,
     caches.STATEMENTS,
     batches.STATEMENTS,
+    units.STATEMENTS,
+    guards.STATEMENTS,
 )
 """What makes the tables of version n those of version n + 1, from no tables on."""
 

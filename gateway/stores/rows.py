@@ -6,6 +6,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from gateway.forecast import Forecast
+from gateway.guard_mark import words_of
 from gateway.price import PICO_USD_PER_USD
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
@@ -53,6 +54,7 @@ REQUEST_COLUMNS = (
     "itl_step",
     "cache",
     "saved_pico_usd",
+    "guards",
     "decision",
     "blocks",
 )
@@ -82,6 +84,7 @@ ATTEMPT_COLUMNS = (
     "cost_source",
     "cost_doubts",
     "stated_pico_usd",
+    "units",
 )
 """The columns of ``attempts`` in the order of ``Rows.attempts``; ``request_seq`` comes before them."""
 
@@ -144,13 +147,17 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
             *((label(serving.backend), label(serving.model)) if serving is not None else (None, None)),
             *_steps(entry, first_s),
             *_pace(serving),
-            entry.cache,
-            pico_usd(entry.saved_usd),
+            *_beside(entry),
         ),
         attempts=_attempt_rows(entry.attempts, arrival.received_s, serving),
         facts=facts_of(entry) if with_decision else None,
         chunks=entry.chunks if with_decision else ((), ()),
     )
+
+
+def _beside(entry: LedgerEntry) -> tuple[Value, ...]:
+    """What a cache had to do with the request, and guards."""
+    return entry.cache, pico_usd(entry.saved_usd), words_of(entry.guards)
 
 
 def pico_usd(cost_usd: Decimal | None) -> int | None:
@@ -232,6 +239,7 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
         attempt.cost_source,
         " ".join(attempt.cost_doubts),
         pico_usd(usage.stated_usd) if usage is not None else None,
+        usage.units.words() if usage is not None and usage.units is not None else "",
     )
 
 

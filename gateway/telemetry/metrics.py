@@ -11,10 +11,12 @@ from gateway.ledger.entry_sink import take_each
 from gateway.price import Usage
 from gateway.telemetry.batch_tallies import BatchTallies
 from gateway.telemetry.cache_tallies import CacheTallies
+from gateway.telemetry.guard_tallies import GuardTallies
 from gateway.telemetry.judged_tallies import JudgedTallies
 from gateway.telemetry.label_names import OTHER, LabelNames
 from gateway.telemetry.live_gauges import Live, LiveCollector
 from gateway.telemetry.tallies import Distribution, Spread, Tally, Total
+from gateway.telemetry.unit_tallies import UnitTallies
 from gateway.types import Attempt, LedgerEntry, Status
 
 REQUEST_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
@@ -68,10 +70,23 @@ class Metrics:
         self._outcomes = Tally(
             registry, "headrace_task_outcomes", "Outcomes that clients told of their tasks.", ("success",)
         )
-        self._judged, self._cached, self.batches = JudgedTallies(registry), CacheTallies(registry), BatchTallies(registry)
+        self._units, self._guards = UnitTallies(registry, per_model), GuardTallies(registry)
+        self._judged, self._cached, self.batches = (
+            JudgedTallies(registry),
+            CacheTallies(registry),
+            BatchTallies(registry),
+        )
         own = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
-        self._tallies = (*own, self._outcomes, *self._judged.tallies, *self._cached.tallies, *self.batches.tallies)
-        self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error)
+        self._tallies = (
+            *own,
+            self._units.tally,
+            self._outcomes,
+            *self._judged.tallies,
+            *self._cached.tallies,
+            *self._guards.tallies,
+            *self.batches.tallies,
+        )
+        self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error, *self._guards.spreads)
 
     def rename(self, names: LabelNames) -> None:
         """Takes the names of a reloaded policy file; series that exist stay."""
@@ -135,6 +150,8 @@ class Metrics:
         route = self._names.route(entry.route)
         self._requests.add((route, entry.arrival.operation.value, entry.outcome.status.value))
         self._request_s.add((route,), max(entry.ended_s - entry.arrival.received_s, 0.0))
+        if entry.guards:
+            self._guards.count(entry)
         if entry.cache:
             self._cached.count(entry, route)
         streamed = entry.request is not None and entry.request.stream
@@ -147,7 +164,9 @@ class Metrics:
         if streamed and serving.first_token_s is not None:
             seen_s = max(serving.first_token_s, entry.outcome.shown_s or 0.0)
             self._ttft_s.add((route,), max(seen_s - entry.arrival.received_s, 0.0))
-        if entry.outcome.status is Status.OK and entry.forecast is not None and serving.usage is not None:
+        if entry.outcome.status is not Status.OK or entry.forecast is None or serving.usage is None:
+            return
+        if serving.usage.units is None:
             expected_tokens = max(entry.forecast.output_tokens_p50, 1)
             self._forecast_error.add((route,), serving.usage.output_tokens / expected_tokens)
 
@@ -161,6 +180,9 @@ class Metrics:
         if attempt.usage is None:
             return
         self._count_tokens(where, attempt.usage)
+        if attempt.usage.units is not None:
+            self._units.count(where, attempt.usage.units)
+            return
         later_tokens = attempt.usage.output_tokens - 1
         if streamed and attempt.first_token_s is not None and later_tokens > 0:
             decoding_s = max(attempt.ended_s - attempt.first_token_s, 0.0)

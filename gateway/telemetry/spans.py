@@ -47,6 +47,18 @@ _OPERATION_NAMES = {
     Operation.MESSAGES: "chat",
     Operation.COUNT_TOKENS: "count_tokens",
     Operation.RESPONSE: "chat",
+    Operation.MODERATION: "moderation",
+    Operation.TRANSCRIPTION: "transcription",
+    Operation.TRANSLATION: "audio_translation",
+    Operation.SPEECH: "speech",
+    Operation.IMAGE: "image_generation",
+    Operation.IMAGE_EDIT: "image_edit",
+    Operation.IMAGE_VARIATION: "image_variation",
+    Operation.RERANK: "rerank",
+    Operation.OLLAMA_CHAT: "chat",
+    Operation.OLLAMA_GENERATE: "text_completion",
+    Operation.OLLAMA_EMBED: "embeddings",
+    Operation.OLLAMA_EMBEDDINGS: "embeddings",
 }
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
 _SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
@@ -187,9 +199,16 @@ def _request_attributes(entry: LedgerEntry, operation: str) -> dict[str, Value]:
         attributes[names.FINISH_REASONS] = (outcome.finish_reason,)
     if outcome.error:
         attributes[names.ERROR_TYPE] = outcome.error
+    attributes |= _guards(entry)
     if (cost_usd := entry.cost_usd) is not None:
         attributes[names.COST_USD] = float(cost_usd)
     return attributes
+
+
+def _guards(entry: LedgerEntry) -> dict[str, Value]:
+    """What guards did, one word for each that did anything."""
+    told = tuple(mark.in_words() for mark in entry.guards if not mark.silent)
+    return {names.GUARDS: told} if told else {}
 
 
 def _attempt_attributes(entry: LedgerEntry, attempt: Attempt, operation: str) -> dict[str, Value]:
@@ -206,6 +225,8 @@ def _attempt_attributes(entry: LedgerEntry, attempt: Attempt, operation: str) ->
         attributes[names.CACHED_TOKENS] = usage.cached_tokens
         attributes[names.REASONING_TOKENS] = usage.reasoning_tokens
         attributes[names.ESTIMATED] = usage.estimated
+        if usage.units is not None:
+            attributes[names.UNITS] = usage.units.words()
     if attempt.first_token_s is not None:
         attributes[names.TIME_TO_FIRST_CHUNK] = attempt.first_token_s - attempt.started_s
     if attempt.upstream_status is not None:

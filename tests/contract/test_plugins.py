@@ -26,6 +26,7 @@ from gateway.forecast import Forecast
 from gateway.ports import BatchScorer
 from gateway.price import Price
 from gateway.rules import plugins
+from gateway.rules.guards import split
 from gateway.success import Success
 from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, TraceContext
 from gateway.worth import Deadline, Worth
@@ -39,6 +40,8 @@ ALLOWED = {
     "gateway.types",
     "gateway.conversation",
     "gateway.forecast",
+    "gateway.guard",
+    "gateway.guard_mark",
     "gateway.judgement",
     "gateway.ports",
     "gateway.price",
@@ -47,6 +50,7 @@ ALLOWED = {
     "msgspec",
     "jsonschema_rs",
     "cel",
+    "re2",
 }
 
 
@@ -65,7 +69,8 @@ def _examples(family: str, name: str) -> Iterator[Any]:
     block = re.match(r"(?:\s*\n|[ ]{4}.*(?:\n|$))*", after)
     assert found, "the docstring has no `Example::`"
     assert block, "nothing is indented under `Example::`"
-    yield from _specs(yaml.safe_load(textwrap.dedent(block.group())), name)
+    found_specs = _specs(yaml.safe_load(textwrap.dedent(block.group())), name)
+    yield from (split(spec)["use"] for spec in found_specs) if family == "guard" else found_specs
 
 
 def _specs(node: Any, name: str) -> Iterator[Any]:

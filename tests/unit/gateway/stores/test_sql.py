@@ -95,7 +95,7 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
         "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51, "ttft_s": 0.5, "duration_s": 2.5,
         "cost_pico_usd": 120_000_000, "attempts": 2, "trace_id": f"{3:032x}", "unverified_user": "",
         "task": "", "stage": "", "task_key": None, "backend": "groq", "backend_model": "llama",
-        "ttft_step": -24, "e2e_step": 31, "tpot_step": None, "itl_step": None, "cache": "", "saved_pico_usd": None,
+        "ttft_step": -24, "e2e_step": 31, "tpot_step": None, "itl_step": None, "cache": "", "saved_pico_usd": None, "guards": "",
         "decision": None, "blocks": None,
     } == request  # fmt: skip
     assert [
@@ -105,7 +105,7 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
             "ended_s": 0.25, "prompt_tokens": None, "cached_tokens": None, "output_tokens": None,
             "reasoning_tokens": None, "estimated": None, "cost_pico_usd": 0,
             "last_token_s": None, "bursts": 0, "serves": 0, "cache_write_tokens": None,
-            "answered_model": "", "cost_source": "", "cost_doubts": "", "stated_pico_usd": None,
+            "answered_model": "", "cost_source": "", "cost_doubts": "", "stated_pico_usd": None, "units": "",
         },
         {
             "request_seq": 2, "n": 2, "backend": "groq", "model": "llama", "status": "ok",
@@ -113,7 +113,7 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
             "ended_s": 2.5, "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51,
             "reasoning_tokens": 7, "estimated": 0, "cost_pico_usd": 120_000_000,
             "last_token_s": None, "bursts": 0, "serves": 1, "cache_write_tokens": 0,
-            "answered_model": "", "cost_source": "", "cost_doubts": "", "stated_pico_usd": None,
+            "answered_model": "", "cost_source": "", "cost_doubts": "", "stated_pico_usd": None, "units": "",
         },
     ] == attempts  # fmt: skip
 

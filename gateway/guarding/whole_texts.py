@@ -1,0 +1,59 @@
+"""What comes whole, a request or an answer, as guards see it, and with other words in it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.guard import Text
+from gateway.guarding.transcript import Transcript
+from gateway.types import ChatRequest, Operation
+from gateway.wire.json_edits import Path, with_values
+from gateway.wire.places import REQUEST_FIELDS, Place, answer_places, beside, has_tokens, request_places
+
+_DECODE = msgspec.json.Decoder().decode
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class WholeTexts:
+    """The texts at ``places`` of a parsed JSON value, ``tree``."""
+
+    __slots__ = ("_places", "_tree", "transcript", "unreadable")
+
+    def __init__(self, tree: Any, places: Sequence[Place], *, unreadable: str = "") -> None:
+        self._tree = tree
+        self._places = places
+        self.transcript = Transcript([Text(place.text, place.kind, place.role) for place in places])
+        self.unreadable = unreadable
+
+    def edits(self, texts: Sequence[str]) -> dict[Path, bytes]:
+        """The values that change, by their paths, once the transcript reads ``texts``."""
+        changes: dict[Path, bytes] = {}
+        for at, text in self.transcript.rewritten(texts).items():
+            place = self._places[at]
+            changes |= dict(beside(self._tree, place.path))
+            changes[place.path] = text.encode() if place.is_json else _ENCODE(text)
+        return changes
+
+
+def answer_texts(operation: Operation, body: bytes) -> WholeTexts:
+    """The texts of an answer's body."""
+    tree = _DECODE(body)
+    return WholeTexts(tree, answer_places(operation, tree) if isinstance(tree, dict) else ())
+
+
+def request_texts(request: ChatRequest) -> WholeTexts:
+    """The texts of a request."""
+    operation, raw = request.arrival.operation, request.raw
+    tree = {name: _DECODE(raw[name]) for name in REQUEST_FIELDS.get(operation, ()) if name in raw}
+    unreadable = "the prompt is tokens" if has_tokens(operation, tree) else ""
+    return WholeTexts(tree, request_places(operation, tree), unreadable=unreadable)
+
+
+def body_with(request: ChatRequest, edits: dict[Path, bytes]) -> bytes:
+    """The request's body with values changed; all other members as the client wrote them."""
+    fields = dict(request.raw)
+    for name in {str(path[0]) for path in edits}:
+        inner = {path[1:]: value for path, value in edits.items() if path[0] == name}
+        fields[name] = msgspec.Raw(with_values(bytes(fields[name]), inner))
+    return _ENCODE(fields)

@@ -1,0 +1,161 @@
+"""The ``guards`` of a route or a tenant, as the policy file has them and as they run."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+
+from gateway.errors import ConfigurationError
+from gateway.guard import Guard, WindowGuard
+from gateway.guard_mark import WORD, Action, Stage
+from gateway.rules import plugins
+from gateway.rules.tenant_specs import MODEL, Name
+
+StreamMode = Literal["hold", "window", "pass"]
+VALUE = "value"
+"""The name of an annotation that a guard makes of what it found; others are allowed by the policy file, by name."""
+
+_MOST_WINDOW_CHARS = 1024
+
+
+class GuardSpec(BaseModel):
+    """One guard: when it looks, which one it is, and what happens where it cannot say. ``use`` has its parameters."""
+
+    model_config = MODEL
+
+    use: dict[str, Any]
+    when: Literal["before", "after"]
+    on_error: Literal["allow", "refuse"]
+    name: Name | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=30)] = 1.0
+    concurrency: Annotated[int, Field(ge=1, le=1024)] = 32
+    most_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1048576
+    stream: StreamMode | None = None
+    annotations: list[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,31}$")]] = []
+
+
+def split(given: Any) -> Any:
+    """A guard's own parameters apart from what is the same for all guards: they are written side by side."""
+    if not isinstance(given, Mapping):
+        return {"use": {"use": given}} if isinstance(given, str) else given
+    common = {name: value for name, value in given.items() if name in GuardSpec.model_fields and name != "use"}
+    own = {name: value for name, value in given.items() if name not in GuardSpec.model_fields}
+    return {**common, "use": {"use": given["use"], **own}} if "use" in given else {**common, **own}
+
+
+GuardSpecs = list[Annotated[GuardSpec, BeforeValidator(split)]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardRule:
+    """A guard as it runs; see ``GuardSpec``. ``place`` bounds how many questions to its service are under way."""
+
+    name: str
+    kind: str
+    guard: Guard
+    stage: Stage
+    refuses: bool
+    timeout_s: float
+    concurrency: int
+    most_bytes: int
+    stream: StreamMode
+    annotations: frozenset[str]
+    places: asyncio.Semaphore = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", asyncio.Semaphore(self.concurrency))
+
+    def allowed(self, annotations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Those that may be told: of a name that is allowed, once each, and of one word."""
+        words = {name: value for name, value in annotations if name in self.annotations and WORD.match(value)}
+        return tuple(words.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """The guards of a route or a tenant, each in the order of the file."""
+
+    before: tuple[GuardRule, ...] = ()
+    after: tuple[GuardRule, ...] = ()
+
+    @property
+    def rules(self) -> tuple[GuardRule, ...]:
+        """All of them."""
+        return self.before + self.after
+
+    def and_then(self, others: "Guards | None") -> "Guards":
+        """These, and others after them."""
+        if others is None:
+            return self
+        return Guards(before=self.before + others.before, after=self.after + others.after)
+
+
+def build_guards(specs: Sequence[GuardSpec], where: str, *, client_s: float) -> Guards | None:
+    """The guards that stand at ``where``; ``None`` where there are none.
+
+    ``client_s`` is for how long an answer may stand still on its way to a client.
+
+    Raises:
+        ConfigurationError: one is none, or cannot do what is asked of it.
+    """
+    rules = [_rule(spec, f"{where}[{at}]") for at, spec in enumerate(specs)]
+    for at, rule in enumerate(rules):
+        if any((rule.name, rule.stage) == (other.name, other.stage) for other in rules[:at]):
+            hint = "give one of them another `name`"
+            raise ConfigurationError(f"there are two guards `{rule.name}`", where=f"{where}[{at}]", hint=hint)
+    after = tuple(rule for rule in rules if rule.stage is Stage.AFTER)
+    if sum(rule.timeout_s for rule in after) >= client_s:
+        fault = f"the guards after an answer may take as long as `timeouts.client_s` ({client_s:g} s)"
+        raise ConfigurationError(fault, where=where, hint="lower their `timeout_s`")
+    before = tuple(rule for rule in rules if rule.stage is Stage.BEFORE)
+    return Guards(before=before, after=after) if rules else None
+
+
+def guarding(step: Callable[[str], tuple[Any, str]]) -> Guards | None:
+    """The guards of a route.
+
+    Raises:
+        ConfigurationError: as ``build_guards``.
+    """
+    specs, where = step("guards")
+    return build_guards(specs, where, client_s=step("timeouts")[0].client_s)
+
+
+def _rule(spec: GuardSpec, where: str) -> GuardRule:
+    guard, kind, stage = plugins.build("guard", spec.use, where=where), str(spec.use["use"]), Stage(spec.when)
+    if stage not in guard.stages:
+        raise ConfigurationError(f"`{kind}` cannot look {stage.value} the answer", where=f"{where}.when")
+    if stage is Stage.BEFORE and spec.stream is not None:
+        raise ConfigurationError("`stream` is for guards after the answer", where=f"{where}.stream")
+    if fault := _cannot_stream(guard, spec.stream or "hold"):
+        raise ConfigurationError(fault, where=f"{where}.stream", hint="`hold` holds a stream until its end")
+    return GuardRule(
+        name=spec.name or kind.partition(":")[2].lower() or kind,
+        kind=kind,
+        guard=guard,
+        stage=stage,
+        refuses=spec.on_error == "refuse",
+        timeout_s=spec.timeout_s,
+        concurrency=spec.concurrency,
+        most_bytes=spec.most_bytes,
+        stream=spec.stream or "hold",
+        annotations=frozenset({VALUE, *spec.annotations}),
+    )
+
+
+def _cannot_stream(guard: Guard, mode: StreamMode) -> str:
+    """Why a guard cannot look at streams in this way; empty where it can."""
+    if mode == "pass" and set(guard.actions) != {Action.ANNOTATE}:
+        return "`pass` is for guards that only annotate: the answer is out before they look"
+    if mode != "window":
+        return ""
+    if not isinstance(guard, WindowGuard):
+        return "`window` is for guards that can tell from a part of a text"
+    longest = guard.longest_chars
+    if longest is None:
+        return "`window` needs patterns that are bounded: `[0-9]{1,20}` in place of `[0-9]+`"
+    if longest > _MOST_WINDOW_CHARS:
+        return f"`window` holds at most {_MOST_WINDOW_CHARS} characters, and a pattern here may need {longest}"
+    return ""

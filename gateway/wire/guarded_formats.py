@@ -1,0 +1,26 @@
+"""How guards find the texts of each client format: by the operation that it serves."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from gateway.types import Operation
+from gateway.wire.anthropic_stream_texts import AnthropicStreamTexts
+from gateway.wire.openai_stream_texts import OpenAIStreamTexts
+from gateway.wire.places import ANSWER_FIELDS
+from gateway.wire.responses_stream_texts import ResponsesStreamTexts
+from gateway.wire.stream_texts import StreamTexts
+
+STREAM_TEXTS: Mapping[Operation, Callable[[], StreamTexts]] = MappingProxyType(
+    {
+        Operation.CHAT: partial(OpenAIStreamTexts, Operation.CHAT),
+        Operation.COMPLETION: partial(OpenAIStreamTexts, Operation.COMPLETION),
+        Operation.MESSAGES: AnthropicStreamTexts,
+        Operation.RESPONSE: ResponsesStreamTexts,
+    }
+)
+
+
+def answers_in_words(operation: Operation) -> bool:
+    """Whether answers of an endpoint have texts that a guard could look at."""
+    return operation in ANSWER_FIELDS

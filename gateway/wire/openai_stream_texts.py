@@ -1,0 +1,106 @@
+"""The texts in a stream of OpenAI's chat or completions."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.types import Operation
+from gateway.wire.json_edits import Path
+from gateway.wire.openai_answer import DONE
+from gateway.wire.sse import SseEvent, frame
+from gateway.wire.stream_texts import Channel, Growth, Passing
+
+_DECODE = msgspec.json.Decoder().decode
+_ENCODE = msgspec.json.Encoder().encode
+_KINDS = {"reasoning_content": "reasoning", "reasoning": "reasoning", "content": "text", "refusal": "refusal"}
+_THOUGHTS = "thoughts"
+_ENVELOPE = ("id", "object", "created", "model", "system_fingerprint")
+
+
+class OpenAIStreamTexts:
+    """See ``StreamTexts``. Of a choice, thoughts are over where its text or a call begins."""
+
+    __slots__ = ("_envelope", "_finished", "_operation", "_seen")
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._envelope: dict[str, Any] = {}
+        self._seen: set[int] = set()
+        self._finished: set[int] = set()
+
+    def passing(self, event: SseEvent) -> Passing:
+        """See ``StreamTexts.passing``."""
+        chunk = _chunk(event.data)
+        if chunk is None:
+            return Passing(event, ends_all=True)
+        growths: list[Growth] = []
+        over: list[Channel] = []
+        for at, choice in _objects(chunk.get("choices")):
+            index = _index(choice)
+            found = list(_growths(choice, ("choices", at), index))
+            growths += found
+            if any(growth.kind != "reasoning" and growth.old for growth in found):
+                over.append((index, _THOUGHTS))
+            if choice.get("finish_reason"):
+                over.append((index,))
+        return Passing(event, growths, over=over)
+
+    def went(self, passing: Passing) -> None:
+        """See ``StreamTexts.went``."""
+        chunk = _chunk(passing.data) or {}
+        if not self._envelope:
+            self._envelope = {name: chunk[name] for name in _ENVELOPE if name in chunk}
+        for _, choice in _objects(chunk.get("choices")):
+            (self._finished if choice.get("finish_reason") else self._seen).add(_index(choice))
+
+    def blocked(self) -> bytes:
+        """See ``StreamTexts.blocked``: each choice that is not over ends as one that a filter stopped."""
+        body: dict[str, Any] = {"text": ""} if self._operation is Operation.COMPLETION else {"delta": {}}
+        ended = [
+            {"index": index, **body, "finish_reason": "content_filter"}
+            for index in sorted((self._seen or {0}) - self._finished)
+        ]
+        return frame(_ENCODE({**self._envelope, "choices": ended})) + DONE if ended else DONE
+
+
+def _chunk(data: bytes) -> Mapping[str, Any] | None:
+    """The chunk, or ``None`` for the end mark."""
+    try:
+        chunk = _DECODE(data)
+    except msgspec.DecodeError:
+        return None
+    return chunk if isinstance(chunk, dict) else {}
+
+
+def _growths(choice: Mapping[str, Any], path: Path, index: int) -> Iterator[Growth]:
+    """What a choice of a chunk adds, and to what."""
+    if isinstance(text := choice.get("text"), str):
+        yield Growth((*path, "text"), text, "text", (index, "text"))
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        return
+    path = (*path, "delta")
+    for name, kind in _KINDS.items():
+        if isinstance(text := delta.get(name), str):
+            channel = (index, _THOUGHTS, name) if kind == "reasoning" else (index, name)
+            yield Growth((*path, name), text, kind, channel)
+    call = delta.get("function_call")
+    if isinstance(call, dict) and isinstance(text := call.get("arguments"), str):
+        yield Growth((*path, "function_call", "arguments"), text, "arguments", (index, "call"))
+    for at, call in _objects(delta.get("tool_calls")):
+        place = call["index"] if isinstance(call.get("index"), int) else at
+        for name, member, kind in (("function", "arguments", "arguments"), ("custom", "input", "text")):
+            inner = call.get(name)
+            if isinstance(inner, dict) and isinstance(text := inner.get(member), str):
+                yield Growth((*path, "tool_calls", at, name, member), text, kind, (index, "call", place))
+
+
+def _objects(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a list and their places."""
+    return ((at, item) for at, item in enumerate(value if isinstance(value, list) else ()) if isinstance(item, dict))
+
+
+def _index(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0

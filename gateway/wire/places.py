@@ -1,0 +1,163 @@
+"""Where texts stand in requests and answers of any client format: found by the names of the fields, at any depth.
+
+One walk serves all formats: they call the same things by few names. What is no text for people (images, files, data
+that only its provider can read, a provider's signed thoughts in a request) is no place.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gateway.types import Operation
+from gateway.wire.json_edits import Path
+
+_TEXTS: Mapping[str, str] = MappingProxyType(
+    {
+        "text": "text",
+        "content": "text",
+        "system": "text",
+        "instructions": "text",
+        "prompt": "text",
+        "suffix": "text",
+        "output": "text",
+        "input": "text",
+        "title": "text",
+        "context": "text",
+        "cited_text": "text",
+        "response": "text",
+        "refusal": "refusal",
+        "reasoning_content": "reasoning",
+        "reasoning": "reasoning",
+        "thinking": "reasoning",
+        "arguments": "arguments",
+    }
+)
+"""Fields that hold a text, and of which kind."""
+
+_CALLS = frozenset({"input", "arguments"})
+"""Fields that hold a call's arguments where their value is an object."""
+
+_CLOSED = frozenset(
+    {"image_url", "input_audio", "file", "file_data", "audio", "logprobs", "metadata", "usage", "tools"}
+)
+"""Fields into which nobody looks."""
+
+REQUEST_FIELDS: Mapping[Operation, tuple[str, ...]] = MappingProxyType(
+    {
+        Operation.CHAT: ("messages", "prediction"),
+        Operation.COMPLETION: ("prompt", "suffix"),
+        Operation.EMBEDDING: ("input",),
+        Operation.MESSAGES: ("system", "messages"),
+        Operation.COUNT_TOKENS: ("system", "messages"),
+        Operation.RESPONSE: ("instructions", "input"),
+    }
+)
+"""The top-level fields of a request in which texts stand."""
+
+ANSWER_FIELDS: Mapping[Operation, tuple[str, ...]] = MappingProxyType(
+    {
+        Operation.CHAT: ("choices",),
+        Operation.COMPLETION: ("choices",),
+        Operation.MESSAGES: ("content",),
+        Operation.RESPONSE: ("output",),
+    }
+)
+"""Likewise of an answer; one of another endpoint has none."""
+
+
+class Place(Struct, frozen=True, kw_only=True, gc=False):
+    """Where a text stands.
+
+    ``is_json`` tells that the value is an object, of which ``text`` is the JSON. ``role`` is that of the turn it is in.
+    """
+
+    path: Path
+    text: str
+    kind: str
+    role: str = ""
+    is_json: bool = False
+
+
+def request_places(operation: Operation, fields: Mapping[str, Any]) -> list[Place]:
+    """Those of a request whose parsed top-level ``fields`` these are."""
+    found: list[Place] = []
+    for name in REQUEST_FIELDS.get(operation, ()):
+        if name in fields:
+            role = "system" if name in {"system", "instructions"} else "user"
+            found += _named(name, fields[name], (name,), role)
+    return [place for place in found if place.kind != "reasoning"]
+
+
+def answer_places(operation: Operation, answer: Mapping[str, Any]) -> list[Place]:
+    """Those of a whole answer, parsed."""
+    found: list[Place] = []
+    for name in ANSWER_FIELDS.get(operation, ()):
+        found += _named(name, answer.get(name), (name,), "assistant")
+    return found
+
+
+def places_in(value: Any, path: Path) -> list[Place]:
+    """Those in a part of an answer that stands at ``path``."""
+    return list(_inside(value, path, "assistant")) if isinstance(value, dict) else []
+
+
+def beside(tree: Any, path: Path) -> Iterator[tuple[Path, bytes]]:
+    """What tells a text at ``path`` a second time, and what stands in its place once the text has changed.
+
+    Those are the tokens of ``logprobs``.
+    """
+    node = tree
+    for depth, step in enumerate(path):
+        if isinstance(node, dict) and node.get("logprobs"):
+            yield (*path[:depth], "logprobs"), b"[]" if isinstance(node["logprobs"], list) else b"null"
+        node = node[step]
+
+
+def has_tokens(operation: Operation, fields: Mapping[str, Any]) -> bool:
+    """Whether a request holds tokens where a text could stand: nobody can look at those."""
+    if operation not in {Operation.COMPLETION, Operation.EMBEDDING}:
+        return False
+    value = fields.get("prompt" if operation is Operation.COMPLETION else "input")
+    return isinstance(value, list) and any(not isinstance(item, str) for item in value)
+
+
+def _named(name: str, value: Any, path: Path, role: str) -> Iterator[Place]:
+    """The places of the member ``name``."""
+    if isinstance(value, str):
+        if name in _TEXTS:
+            yield Place(path=path, text=value, kind=_TEXTS[name], role=role)
+    elif isinstance(value, dict):
+        if name in _CALLS and path[-1] == name and len(path) > 1:
+            yield Place(path=path, text=_json(value), kind="arguments", role=role, is_json=True)
+        else:
+            yield from _inside(value, path, role)
+    elif isinstance(value, list):
+        yield from _items(name, value, path, role)
+
+
+def _items(name: str, values: Sequence[Any], path: Path, role: str) -> Iterator[Place]:
+    for at, value in enumerate(values):
+        if isinstance(value, str):
+            if name in _TEXTS:
+                yield Place(path=(*path, at), text=value, kind=_TEXTS[name], role=role)
+        elif isinstance(value, dict):
+            yield from _inside(value, (*path, at), role)
+
+
+def _inside(value: Mapping[str, Any], path: Path, role: str) -> Iterator[Place]:
+    """The places in an object: a turn, a part, a block, an item, a choice."""
+    role = said if isinstance(said := value.get("role"), str) else role
+    if value.get("type") in {"function_call_output", "custom_tool_call_output"}:
+        role = "tool"
+    if value.get("type") == "text" and isinstance(value.get("data"), str):  # a document that is text
+        yield Place(path=(*path, "data"), text=value["data"], kind="text", role=role)
+    for name, inner in value.items():
+        if name not in _CLOSED:
+            yield from _named(name, inner, (*path, name), role)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

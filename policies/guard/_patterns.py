@@ -1,0 +1,87 @@
+"""Regular expressions that take linear time, and what they match in a text.
+
+RE2 has no pattern that takes exponential time on some text, so nobody's prompt can hold up a gateway with one.
+"""
+
+import re
+from collections.abc import Sequence
+from re import _parser  # type: ignore[attr-defined]  # the only one who knows how long a match can be
+from typing import Any
+
+from gateway.guard import Span
+
+MOST_PATTERNS = 64
+_MOST_CHARACTERS = 1000
+_UNBOUNDED_CHARS = 100_000
+
+
+class Patterns:
+    """Several patterns, looked for together.
+
+    Of matches that overlap, the one that begins first counts; of those that begin at the same place, that of the first
+    pattern. ``longest_chars`` is how long a match can be, ``None`` where there is no bound that is known.
+
+    Raises:
+        ValueError: one of them is none, or matches an empty text; or the library is not installed.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        if not 0 < len(patterns) <= MOST_PATTERNS:
+            raise ValueError(f"`patterns` must be 1 to {MOST_PATTERNS}")
+        self._compiled = [_compiled(pattern) for pattern in patterns]
+        longest = [_longest_chars(pattern) for pattern in patterns]
+        self.longest_chars = None if None in longest else max(length for length in longest if length is not None)
+
+    def finds(self, text: str) -> bool:
+        """Whether one of them matches anywhere."""
+        return any(pattern.search(text) is not None for pattern in self._compiled)
+
+    def spans(self, text: str, begin: int, instead: str) -> list[Span]:
+        r"""What they match from ``begin`` on; what is before is seen by ``\b`` and the like."""
+        found: list[Span] = []
+        following: list[tuple[int, int] | None] = [_next(pattern, text, begin) for pattern in self._compiled]
+        while True:
+            first = min((place for place in following if place is not None), key=lambda it: it[0], default=None)
+            if first is None:
+                return found
+            found.append(Span(*first, instead))
+            for number, place in enumerate(following):
+                if place is not None and place[0] < first[1]:
+                    following[number] = _next(self._compiled[number], text, first[1])
+
+
+def _next(pattern: Any, text: str, begin: int) -> tuple[int, int] | None:
+    """The place of the next match that is not empty."""
+    found = pattern.search(text, begin)
+    while found is not None and found.start() == found.end():
+        begin = found.end() + 1
+        found = pattern.search(text, begin) if begin <= len(text) else None
+    return None if found is None else found.span()
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        import re2  # noqa: PLC0415  # an extra: whoever lists the guards need not have it
+    except ModuleNotFoundError as error:
+        raise ValueError("this needs `pip install 'headrace[guards]'`") from error
+    if not 0 < len(pattern) <= _MOST_CHARACTERS:
+        raise ValueError(f"each of `patterns` must have 1 to {_MOST_CHARACTERS} characters")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0].decode("utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else "wrong"
+        raise ValueError(f"`{pattern}` is no pattern of RE2: {said}") from error
+    if compiled.fullmatch("") is not None:
+        raise ValueError(f"`{pattern}` matches an empty text")
+    return compiled
+
+
+def _longest_chars(pattern: str) -> int | None:
+    """How many characters a match can have at most, as Python's own parser counts it."""
+    try:
+        _, longest = _parser.parse(pattern).getwidth()
+    except (re.error, RecursionError, OverflowError):  # RE2 knows some forms that Python does not
+        return None
+    return int(longest) if longest < _UNBOUNDED_CHARS else None

@@ -1,0 +1,72 @@
+"""What guards have in common that ask a service over HTTP: its address, its keys, its bounds."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.guard import CannotSay
+from gateway.judgement import HttpInquiry, Reply
+
+HeaderValue = str | Mapping[Literal["env"], str]
+"""A header's value in YAML: the text itself, or ``{env: NAME}`` for a secret."""
+
+_OK = 200
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_NAME = re.compile(r"[a-z0-9-]{1,64}\Z")
+_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?\Z")
+_OURS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+_FIELDS = msgspec.json.Decoder(dict[str, Any])
+_BY_POLICY_FILE_S = 30.0
+"""The kernel puts in the time that the policy file gives."""
+
+
+def check_service(url: str, headers: Mapping[str, HeaderValue], *, plain_http: bool, max_reply_bytes: int) -> None:
+    """Refuses what is no address of a service, or what others on the way could read.
+
+    Raises:
+        ValueError: saying what.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.fragment:
+        raise ValueError("`url` must be an address such as https://guard.example.com/v1/check, without a user")
+    if parts.scheme == "http" and not (plain_http or parts.hostname in _LOOPBACK):
+        raise ValueError("`url` must begin with https://, unless `plain_http` allows others to read along")
+    if max_reply_bytes <= 0:
+        raise ValueError("`max_reply_bytes` must be more than zero")
+    for name, value in headers.items():
+        if not _NAME.match(name) or name in _OURS:
+            raise ValueError(f"`headers`: {name!r} is no header that can be given here, in lower case")
+        if isinstance(value, str) and not _VALUE.match(value):
+            raise ValueError(f"`headers`: the value of `{name}` holds characters that no header may have")
+
+
+def inquiry(
+    url: str, question: Any, *, headers: Mapping[str, HeaderValue], api_key_env: str, max_reply_bytes: int
+) -> HttpInquiry:
+    """The question, as JSON."""
+    return HttpInquiry(
+        url=url,
+        body=msgspec.json.encode(question),
+        timeout_s=_BY_POLICY_FILE_S,
+        max_reply_bytes=max_reply_bytes,
+        api_key_env=api_key_env,
+        headers=tuple((name, value) for name, value in headers.items() if isinstance(value, str)),
+        secret_headers=tuple((name, value["env"]) for name, value in headers.items() if not isinstance(value, str)),
+    )
+
+
+def answered(reply: Reply) -> dict[str, Any]:
+    """The reply's JSON object.
+
+    Raises:
+        CannotSay: it has another status than 200, or is none.
+    """
+    if reply.code != _OK:
+        raise CannotSay(f"it answers with status {reply.code}")
+    try:
+        return _FIELDS.decode(reply.body)
+    except (msgspec.DecodeError, RecursionError):
+        raise CannotSay("its reply is no JSON object") from None
