@@ -1,10 +1,15 @@
 """The parameters that all backends over HTTP have: checked, and as their connections want them."""
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from gateway.facts import Concurrency
 from gateway.ports import Origin
+from gateway.types import Operation
+
+_PATH = re.compile(r"/[!-~]*")
 
 _MORE_THAN_ZERO = ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s")
 
@@ -70,3 +75,20 @@ def origin_of(
         client_certificate=client_certificate,
         client_key=client_key,
     )
+
+
+def check_paths(paths: Mapping[Operation, str]) -> None:
+    """Refuses what is no path from the root of a host.
+
+    Raises:
+        ValueError: with the operation.
+    """
+    for operation, path in paths.items():
+        if not _PATH.fullmatch(path) or "?" in path or "#" in path:
+            raise ValueError(f"`paths`: that of `{operation}` must begin with / and have no query or fragment")
+
+
+def root_of(base_url: str) -> str:
+    """The address without its path."""
+    parts = urlsplit(base_url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -7,6 +7,7 @@ from backends._chat_dialect import ChatDialect
 from gateway.ports import Sink
 from gateway.types import Call, ChatRequest, Operation
 from gateway.wire.hub import as_chat, without_dropped
+from gateway.wire.passages import PASSAGES
 
 PATHS: Mapping[Operation, str] = MappingProxyType(
     {
@@ -16,6 +17,7 @@ PATHS: Mapping[Operation, str] = MappingProxyType(
         Operation.MESSAGES: "/messages",
         Operation.COUNT_TOKENS: "/messages/count_tokens",
         Operation.RESPONSE: "/responses",
+        **{operation: passage.upstream_path for operation, passage in PASSAGES.items()},
     }
 )
 """Under an address that ends in ``/v1``."""

@@ -25,6 +25,8 @@ class Preset:
 
     ``price_list`` is whose published prices its models have, ``states_cost`` whether its answers say what they cost.
 
+    ``paths`` are those that are not below the address, but from the root of its host; ``free`` models cost nothing.
+
     ``use`` is the backend that it is for, ``can`` what nobody is taken to be able to who does not say so.
     """
 
@@ -37,6 +39,8 @@ class Preset:
     price_list: str = ""
     states_cost: bool = False
     prompt_cache: PromptCache | None = None
+    paths: Mapping[Operation, str] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
     use: str = "openai_compatible"
     dialect: ChatDialect = field(default_factory=ChatDialect)
 
@@ -88,24 +92,23 @@ def _preset(
     *,
     base_url: str,
     operations: list[str],
-    lacks: list[str] | None = None,
-    can: list[str] | None = None,
     price: dict[str, float] | None = None,
     prompt_cache: dict[str, Any] | None = None,
     dialect: dict[str, Any] | None = None,
+    paths: dict[str, str] | None = None,
     states_cost: bool = False,
-    **names: str,
+    **said: Any,
 ) -> Preset:
+    words: dict[str, Any] = {name: frozenset(it) if isinstance(it, list) else it for name, it in said.items()}
     return Preset(
         base_url=base_url,
         operations=frozenset(Operation(operation) for operation in operations),
-        lacks=frozenset(lacks or ()),
-        can=frozenset(can or ()),
         price=_price(price) if price else None,
         prompt_cache=PromptCache(**prompt_cache) if prompt_cache else None,
         dialect=_dialect(**dialect or {}),
         states_cost=states_cost,
-        **names,
+        paths={Operation(operation): path for operation, path in (paths or {}).items()},
+        **words,
     )
 
 

@@ -9,11 +9,15 @@ from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
 from backends._keys import KeyNames, KeyRing
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
-from gateway.ports import Clock, Connections, Origin, Sink, Surroundings, UpstreamAnswer
+from gateway.ports import Clock, Connections, Origin, PassingSink, Sink, Surroundings, UpstreamAnswer
 from gateway.types import Finish
 
 _SUCCESS = range(200, 300)
-_STREAMS = frozenset({"text/event-stream", "application/vnd.amazon.eventstream"})
+_EVENTS = "text/event-stream"
+_STREAMS = frozenset({_EVENTS, "application/vnd.amazon.eventstream", "application/x-ndjson"})
+_ANYTHING = "*/*"
+_PASSED = frozenset({"content-type", "content-disposition"})
+"""The headers of an answer that belong to its body."""
 
 Transport = Literal["auto", "own", "httpx", "http2"]
 Credential = Callable[[str], Mapping[str, str]]
@@ -33,12 +37,16 @@ def bearer_header(key: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What goes up: where to, the body, and headers beside those that always go."""
+    """What goes up: where to, the body, and headers beside those that always go.
+
+    Of what ``passes`` any answer goes on as it comes; else it is a stream of events or JSON, as ``streamed`` says.
+    """
 
     path: str
     body: bytes
     headers: Mapping[str, str]
     streamed: bool
+    passes: bool = False
 
 
 Authorise = Callable[[Ask], Awaitable[Mapping[str, str]]]
@@ -122,10 +130,12 @@ class Upstream:
     async def _send(self, ask: Ask, sink: Sink, account: Mapping[str, str]) -> Finish:
         if self._connections is None:
             raise UpstreamUnreachable("the backend is closed")
-        accept = {"accept": "text/event-stream" if ask.streamed else "application/json"}
+        accept = {"accept": _ANYTHING if ask.passes else _EVENTS if ask.streamed else "application/json"}
         async with self._connections.post(ask.path, ask.body, headers={**accept, **ask.headers, **account}) as answer:
             if answer.status not in _SUCCESS:
                 raise await self._refusal(answer, self._secrets_with(account))
+            if ask.passes:
+                return await self._pass_on(answer, sink)
             streamed = _is_stream(answer, asked=ask.streamed)
             sink.begin(streamed=streamed)
             try:
@@ -134,6 +144,20 @@ class Upstream:
                 if not streamed:
                     raise UpstreamTruncated("the connection broke in the middle of the answer") from error
                 # Of a stream the sink knows whether its end had come before the break; where not, it raises.
+        return await sink.end()
+
+    async def _pass_on(self, answer: UpstreamAnswer, sink: Sink) -> Finish:
+        """Any answer, as it comes. Where it breaks, only events can have said before that they were all."""
+        if not isinstance(sink, PassingSink):
+            raise TypeError("this sink takes no answer as it comes")
+        _check_plain(answer)
+        headers = [(name, value) for name, value in answer.headers if name in _PASSED]
+        sink.pass_on(headers)
+        try:
+            await self._pour(answer, sink, limit_bytes=None)
+        except UpstreamUnreachable as error:
+            if _kind(answer) != _EVENTS:
+                raise UpstreamTruncated("the connection broke in the middle of the answer") from error
         return await sink.end()
 
     async def _pour(self, answer: UpstreamAnswer, sink: Sink, *, limit_bytes: int | None) -> None:
@@ -174,10 +198,8 @@ def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
     Raises:
         UpstreamInvalid: it is neither a stream of events nor JSON, or is compressed though we asked for plain bytes.
     """
-    headers = dict(answer.headers)
-    if headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
-        raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    _check_plain(answer)
+    kind = _kind(answer)
     if kind in _STREAMS:
         return True
     if kind == "application/json" or kind.endswith("+json"):
@@ -185,3 +207,18 @@ def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
     if not kind:
         return asked
     raise UpstreamInvalid("the upstream answered with neither JSON nor a stream of events")
+
+
+def _kind(answer: UpstreamAnswer) -> str:
+    """The answer's media type, empty where it does not say."""
+    return dict(answer.headers).get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _check_plain(answer: UpstreamAnswer) -> None:
+    """Refuses what is compressed.
+
+    Raises:
+        UpstreamInvalid: it is.
+    """
+    if dict(answer.headers).get("content-encoding", "").strip().lower() not in {"", "identity"}:
+        raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")

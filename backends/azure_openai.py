@@ -20,12 +20,24 @@ from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
-from gateway.wire.anthropic_count import estimated_count, push_whole
+from gateway.wire.anthropic_count import push_whole
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import TRANSLATED
+from gateway.wire.hub import translated
+from gateway.wire.own_answers import own_answer
 
 _KEY_ENV = "AZURE_OPENAI_API_KEY"
-_OF_DEPLOYMENTS = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING})
+_OF_DEPLOYMENTS = frozenset(
+    {
+        Operation.CHAT,
+        Operation.COMPLETION,
+        Operation.EMBEDDING,
+        Operation.TRANSCRIPTION,
+        Operation.TRANSLATION,
+        Operation.SPEECH,
+        Operation.IMAGE,
+        Operation.IMAGE_EDIT,
+    }
+)
 _OF_V1 = _OF_DEPLOYMENTS | {Operation.RESPONSE}
 _V1 = frozenset({"", "v1", "latest", "preview"})
 
@@ -140,16 +152,21 @@ class AzureOpenAI:
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
         facts = self._facts
-        operation = call.request.arrival.operation
-        if operation is Operation.COUNT_TOKENS:
-            return await push_whole(sink, estimated_count(call))
+        if (own := own_answer(call)) is not None:
+            return await push_whole(sink, own)
         request, sink = openai_request(call, sink, translates=facts.translates, dialect=_openai().dialect)
         operation = request.arrival.operation
         headers = dict(request.arrival.format_headers)
         if self.propagate_trace:
             headers |= headers_for(call.trace)
         body = FORMATS[operation].upstream_body(request, call.model)
-        ask = Ask(path=self._path(operation, call.model), body=body, headers=headers, streamed=request.stream)
+        ask = Ask(
+            path=self._path(operation, call.model),
+            body=body,
+            headers=headers,
+            streamed=request.stream,
+            passes=request.units is not None,
+        )
         return await self._upstream.send(ask, sink)
 
     def facts(self) -> BackendFacts:
@@ -196,7 +213,7 @@ class AzureOpenAI:
     def _facts(self) -> BackendFacts:
         unsaid = ModelFacts(card=self.card)
         spoken = _OF_V1 if self.api_version in _V1 else _OF_DEPLOYMENTS
-        translates = TRANSLATED - spoken
+        translates = translated(spoken)
         return BackendFacts(
             models=listed(self.models, unsaid=unsaid),
             unlisted=unsaid,

@@ -8,16 +8,18 @@ from backends._faults import Fault
 from backends._http import Refusal, from_refusal
 from backends._listed_card import ListedCard
 from backends._made_up import Cutter, MadeUp, UsageAt, spoiled, words_of
+from backends._made_up_media import made_up_media
 from backends._models import Models, listed
 from gateway.conversation import prompt_count
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
 from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts
-from gateway.ports import Sink, Surroundings
+from gateway.ports import PassingSink, Sink, Surroundings
 from gateway.price import Usage
 from gateway.types import Call, Finish, Operation
 from gateway.wire.anthropic_count import count_body, push_whole
-from gateway.wire.hub import TRANSLATED, as_chat
+from gateway.wire.hub import EMBEDDED, TRANSLATED, as_chat
 from gateway.wire.openai_errors import error_body
+from gateway.wire.own_answers import loaded
 
 _BYTES_PER_TOKEN = 4
 
@@ -132,6 +134,10 @@ class Fake:
         world, kind = await self._reach(fault), fault.kind if fault else None
         if call.request.arrival.operation is Operation.COUNT_TOKENS:
             return await push_whole(sink, count_body(_prompt_tokens(call)))
+        if (own := loaded(call)) is not None:
+            return await push_whole(sink, own)
+        if call.request.units is not None:
+            return await self._pass_on(call, sink, fault, world)
         call, sink = as_chat(call, sink)
         streamed = call.request.stream
         sink.begin(streamed=streamed)
@@ -146,6 +152,21 @@ class Fake:
         if kind == "stall":
             await asyncio.Event().wait()
         if kind == "reset" and not streamed:
+            raise UpstreamTruncated("the connection broke in the middle of the answer")
+        return await sink.end()
+
+    async def _pass_on(self, call: Call, sink: Sink, fault: Fault | None, world: Surroundings) -> Finish:
+        """An answer that is no text, as it comes."""
+        if not isinstance(sink, PassingSink):
+            raise TypeError("this sink takes no answer as it comes")
+        media = made_up_media(call, self.text)
+        sink.pass_on([("content-type", media.content_type)])
+        for number, piece in enumerate(spoiled(media.pieces, fault, streamed=call.request.stream)):
+            await self._wait(world, self.seconds_per_token if number else 0)
+            await sink.push(piece)
+        if fault and fault.kind == "stall":
+            await asyncio.Event().wait()
+        if fault and fault.kind == "reset" and not call.request.stream:
             raise UpstreamTruncated("the connection broke in the middle of the answer")
         return await sink.end()
 
@@ -196,7 +217,7 @@ class Fake:
         return BackendFacts(
             models=listed(self.models, unsaid=ModelFacts(card=self.card)),
             operations=self.operations,
-            translates=self.operations & TRANSLATED,
+            translates=self.operations & (TRANSLATED | EMBEDDED),
             concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
         )

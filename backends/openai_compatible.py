@@ -8,7 +8,7 @@ from pathlib import Path
 from backends._base_url import check_base_url
 from backends._chat_dialect import ChatDialect
 from backends._headers import HeaderValue, check_headers, variables
-from backends._http_fields import check_fields, origin_of
+from backends._http_fields import check_fields, check_paths, origin_of, root_of
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
@@ -19,9 +19,10 @@ from gateway.facts import Adaptive, BackendFacts, Concurrency, Needs, PromptCach
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
-from gateway.wire.anthropic_count import estimated_count, push_whole
+from gateway.wire.anthropic_count import push_whole
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import TRANSLATED
+from gateway.wire.hub import translated
+from gateway.wire.own_answers import own_answer
 
 _NATIVE = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING})
 """What such a server is taken to speak where nobody says."""
@@ -63,7 +64,11 @@ class OpenAICompatible:
         models: Names, or names with ``context_tokens``, ``capabilities``, ``price`` and ``card``.
         operations: What it speaks itself: ``chat``, ``completion`` and ``embedding``, unless a preset knows better;
             ``messages`` and ``count_tokens`` too, if it has Anthropic's endpoints under the same address. Where it
-            speaks ``chat``, other clients' requests are translated.
+            speaks ``chat``, other clients' requests are translated. What is passed on as it comes goes there alone
+            where it stands here: ``moderation``, ``transcription``, ``audio_translation``, ``speech``, ``image``,
+            ``image_edit``, ``image_variation``, ``rerank``.
+        paths: Where an operation is that has another place than below ``base_url``, from the root of the same host:
+            ``{rerank: /v2/rerank}``.
         headers: Further request headers; ``{env: NAME}`` for a value out of the environment.
         concurrency: How many requests it serves at once, where that is known; ``{adaptive: {min: 1, max: 256}}`` to
             have that found out from when first tokens come. More than that wait in the gateway, where routes have
@@ -101,6 +106,7 @@ class OpenAICompatible:
     api_key_env: KeyNames = ""
     models: Models = ()
     operations: frozenset[Operation] = frozenset()
+    paths: Mapping[Operation, str] = field(default_factory=dict)
     headers: Mapping[str, HeaderValue] = field(default_factory=dict)
     concurrency: Concurrency = None
     connect_timeout_s: float = 5.0
@@ -126,6 +132,7 @@ class OpenAICompatible:
         if self._key_env and "authorization" in {name.lower() for name in self.headers}:
             raise ValueError("`headers`: `authorization` is already made from `api_key_env`")
         check_base_url(self._address)
+        check_paths(self.paths)
         listed(self.models)
 
     async def start(self, name: str, world: Surroundings) -> None:
@@ -137,7 +144,7 @@ class OpenAICompatible:
         origin = partial(
             origin_of,
             self,
-            base_url=self._address,
+            base_url=root_of(self._address) if self._elsewhere else self._address,
             client_certificate=self.client_certificate,
             client_key=self.client_key,
         )
@@ -148,8 +155,8 @@ class OpenAICompatible:
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
         translates = self._facts.translates
-        if call.request.arrival.operation is Operation.COUNT_TOKENS and Operation.COUNT_TOKENS in translates:
-            return await push_whole(sink, estimated_count(call))
+        if call.request.arrival.operation in translates and (own := own_answer(call)) is not None:
+            return await push_whole(sink, own)
         request, sink = openai_request(call, sink, translates=translates, dialect=self._dialect)
         operation = request.arrival.operation
         headers = dict(request.arrival.format_headers)
@@ -157,7 +164,14 @@ class OpenAICompatible:
             headers |= headers_for(call.trace)
         body = FORMATS[operation].upstream_body(request, call.model)
         return await self._upstream.send(
-            Ask(path=PATHS[operation], body=body, headers=headers, streamed=request.stream), sink
+            Ask(
+                path=self._paths[operation],
+                body=body,
+                headers=headers,
+                streamed=request.stream,
+                passes=request.units is not None,
+            ),
+            sink,
         )
 
     def facts(self) -> BackendFacts:
@@ -189,6 +203,18 @@ class OpenAICompatible:
         return (self.base_url or (self._preset.base_url if self._preset else "")).rstrip("/")
 
     @cached_property
+    def _elsewhere(self) -> Mapping[Operation, str]:
+        return self.paths or (self._preset.paths if self._preset else {})
+
+    @cached_property
+    def _paths(self) -> Mapping[Operation, str]:
+        """Below the address, or below the root of its host where one of them is elsewhere."""
+        if not self._elsewhere:
+            return PATHS
+        below = self._address.removeprefix(root_of(self._address))
+        return {operation: below + path for operation, path in PATHS.items()} | dict(self._elsewhere)
+
+    @cached_property
     def _key_env(self) -> KeyNames:
         return self.api_key_env or (self._preset.api_key_env if self._preset else "")
 
@@ -202,7 +228,7 @@ class OpenAICompatible:
         known = self._preset
         unsaid = replace(unsaid_of(known, self._dialect), card=self.card)
         spoken = self.operations or (known.operations if known else _NATIVE)
-        translates = TRANSLATED - spoken if Operation.CHAT in spoken else frozenset()
+        translates = translated(spoken)
         return BackendFacts(
             models=listed(self.models, unsaid=unsaid),
             unlisted=unsaid,
@@ -212,5 +238,6 @@ class OpenAICompatible:
             adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or (known.prompt_cache if known else None),
             price_list=price_list_of(self.price_list, known),
+            free=known.free if known else frozenset(),
             states_cost=known is not None and known.states_cost if self.states_cost is None else self.states_cost,
         )

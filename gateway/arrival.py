@@ -8,6 +8,7 @@ from msgspec import Struct
 from gateway.conversation import Message, Prompt, Remembered, Sampling, Translation
 from gateway.operation import Operation
 from gateway.task import Task
+from gateway.units import Units
 from gateway.worth import Precedence
 
 
@@ -23,6 +24,20 @@ class TraceContext(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     parent_id: str = ""
     sampled: bool = True
     state: str = ""
+
+
+class Form(Struct, frozen=True, kw_only=True, gc=False):
+    """A body of ``multipart/form-data``, as it came. ``boundary`` is what stands between its parts.
+
+    ``begin`` is where its first delimiter stands, ``model_span`` from where to where the value of ``model``, in bytes;
+    ``None`` where there is none. ``file_bytes`` is how long its files are together.
+    """
+
+    body: bytes
+    boundary: bytes
+    begin: int
+    model_span: tuple[int, int] | None
+    file_bytes: int
 
 
 class Arrival(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -56,6 +71,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     (``tools``, ``vision``, ``logprobs``...). ``prompt_bytes`` is the UTF-8 length of all text in the prompt.
     ``unverified_user`` is what the client says about its end user: a label, never an identity. ``translation`` makes
     the body's ``Translation``, once and when it is first wanted; ``None`` where the client speaks the hub's own format.
+    ``units`` is what can be known beforehand of what a request takes that is passed on as it came, and ``None`` for
+    those that write text; ``form`` is its body, where that is no JSON.
     """
 
     arrival: Arrival
@@ -73,3 +90,5 @@ class ChatRequest(Struct, frozen=True, kw_only=True, gc=False):
     raw: Mapping[str, Any] = {}
     translation: Callable[[], Translation] | None = None
     remembered: Remembered | None = None
+    units: Units | None = None
+    form: Form | None = None

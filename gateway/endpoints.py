@@ -9,6 +9,7 @@ from gateway.errors import BodyTooLarge, ClientGone, RequestTimeout
 from gateway.exchange import RawHeaders
 from gateway.pipeline import Pipeline
 from gateway.types import Operation
+from gateway.wire.passages import PASSAGES, UPLOADS
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -21,6 +22,11 @@ OPERATIONS: Mapping[str, Operation] = {
     "/v1/messages": Operation.MESSAGES,
     "/v1/messages/count_tokens": Operation.COUNT_TOKENS,
     "/v1/responses": Operation.RESPONSE,
+    **{path: passage.operation for passage in PASSAGES.values() for path in passage.paths},
+    "/api/chat": Operation.OLLAMA_CHAT,
+    "/api/generate": Operation.OLLAMA_GENERATE,
+    "/api/embed": Operation.OLLAMA_EMBED,
+    "/api/embeddings": Operation.OLLAMA_EMBEDDINGS,
 }
 """The inference routes; each takes POST alone."""
 
@@ -28,19 +34,23 @@ OPERATIONS: Mapping[str, Operation] = {
 class Endpoints:
     """The ASGI application of the inference routes."""
 
-    def __init__(self, pipeline: Pipeline, *, max_body_bytes: int, body_timeout_s: float) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, max_body_bytes: int, body_timeout_s: float, max_upload_bytes: int = 0
+    ) -> None:
         self._pipeline = pipeline
         self._max_body_bytes = max_body_bytes
+        self._max_upload_bytes = max(max_upload_bytes, max_body_bytes)
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request; the path must be one of ``OPERATIONS``."""
+        operation = OPERATIONS[scope["path"]]
         exchange = AsgiExchange(
-            OPERATIONS[scope["path"]],
+            operation,
             scope["headers"],
             receive,
             send,
-            max_body_bytes=self._max_body_bytes,
+            max_body_bytes=self._max_upload_bytes if operation in UPLOADS else self._max_body_bytes,
             body_timeout_s=self._body_timeout_s,
         )
         try:

@@ -66,6 +66,8 @@ Concurrency = int | Adaptive | None
 class ModelFacts:
     """What is known of a model at a backend. ``None`` means unknown, which filters take as "it may fit".
 
+    One that has to be loaded before it can begin takes ``load_s`` for that; zero where it is there, or nobody knows.
+
     ``carries`` names the request fields that it understands; ``None`` where the client's bytes pass through whole, but
     for those that it ``refuses``.
     ``capabilities`` are drawn from ``tools``, ``vision``, ``audio``, ``json_mode``, ``json_schema``, ``logprobs``,
@@ -78,11 +80,14 @@ class ModelFacts:
     refuses: frozenset[str] = frozenset()
     price: Price | None = None
     card: Card | None = None
+    load_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendFacts:
     """What a backend says of itself, now. ``down`` is the reason why it takes nothing, or ``None``.
+
+    Where its models are ``discovered``, the policy file names none, and it serves whichever it has.
 
     ``back_in_s`` is when one that is down expects to be well again, where it knows: clients are told to wait so long.
     ``prefill_tokens_per_s`` and ``seconds_per_token`` are the backend's own measurements where it has any; the fleet
@@ -91,7 +96,8 @@ class BackendFacts:
     it, where it tells: of an engine that several processes share each sees only its own requests. ``unlisted`` is what
     holds for a model that ``models`` does not have. Of its ``operations``, ``translates`` are those that reach it in
     the shape of OpenAI's chat: it does not speak the client's format. ``price_list`` is whose published prices hold
-    where a model has none of its own, ``states_cost`` whether it says of its answers what they cost.
+    where a model has none of its own, ``states_cost`` whether it says of its answers what they cost. ``free`` models
+    cost nothing, by their provider's own word.
     """
 
     models: Mapping[str, ModelFacts]
@@ -109,6 +115,8 @@ class BackendFacts:
     in_flight: int | None = None
     unlisted: ModelFacts = field(default_factory=ModelFacts)
     translates: frozenset[Operation] = frozenset()
+    discovered: bool = False
+    free: frozenset[str] = frozenset()
 
 
 class Needs(Struct, frozen=True, kw_only=True):

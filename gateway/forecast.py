@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gateway.units import Units
+
 SHORT_PROMPT_TOKENS = 1024
 """A prompt up to this is read in a blink; longer ones are what prefill and prefixes are about."""
 
@@ -55,16 +57,17 @@ class Seconds(Struct, frozen=True):
         return cls(p50=p50, p80=p50 + _P80_OF_P90 * (p90 - p50), p90=p90)
 
 
-class Forecast(Struct, frozen=True, kw_only=True):
+class Forecast(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a request will weigh, before it is served: prompt tokens, and quantiles of the output length in tokens.
 
-    The output is that of all ``choices`` together.
+    The output is that of all ``choices`` together. ``units`` is what one that is passed on will take besides.
     """
 
     prompt_tokens: int
     output_tokens_p50: int
     output_tokens_p90: int
     choices: int = 1
+    units: Units | None = None
 
     @property
     def output_tokens_p80(self) -> int:

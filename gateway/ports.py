@@ -141,6 +141,21 @@ class Sink(Protocol):
         ...
 
 
+@runtime_checkable
+class PassingSink(Sink, Protocol):
+    """The ``Sink`` of a call whose request has ``units``: its answer goes on as it comes, whatever it is."""
+
+    def pass_on(self, headers: Sequence[tuple[str, str]]) -> None:
+        """In the place of ``begin``: the upstream answers, and these of its own headers go on. Names in lower case.
+
+        By ``content-type`` it is taken for JSON, events, text or bytes.
+
+        Raises:
+            UpstreamInvalid: a header is none.
+        """
+        ...
+
+
 class Backend(Protocol):
     """A provider, replica or engine. A dataclass whose fields are its YAML parameters, plus these verbs."""
 

@@ -13,10 +13,14 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
+from gateway.price_change import PriceChange as PriceChange
+from gateway.price_change import PriceHours as PriceHours
+from gateway.price_change import PriceTier as PriceTier
+from gateway.unit_price import UnitPrice
+from gateway.units import Units
+
 MILLION = Decimal(1_000_000)
 PICO_USD_PER_USD = 10**12
-
-_SECONDS_PER_DAY = 86_400
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
@@ -24,7 +28,8 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
 
     ``cache_write_tokens`` went into a cache at a price of their own. ``estimated`` is true where the upstream did not
     say and the counts are ours, ``inconsistent`` where what it said cannot be and was cut to what can. ``stated_usd``
-    is what it says that the attempt costs, ``None`` where it says nothing.
+    is what it says that the attempt costs, ``None`` where it says nothing. ``units`` is what else it took, of requests
+    that are passed on; ``None`` for those that write text.
     """
 
     prompt_tokens: int = 0
@@ -35,6 +40,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     estimated: bool = False
     inconsistent: bool = False
     stated_usd: Decimal | None = None
+    units: Units | None = None
 
 
 class CostDoubt(StrEnum):
@@ -63,36 +69,7 @@ NO_CHARGE = Charge(Decimal(0))
 """Of an attempt that was refused before it began."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceChange:
-    """What is otherwise under a condition; what is left out stays as it is."""
-
-    input_usd_per_mtok: Decimal | None = None
-    output_usd_per_mtok: Decimal | None = None
-    cached_input_usd_per_mtok: Decimal | None = None
-    cache_write_usd_per_mtok: Decimal | None = None
-    reasoning_usd_per_mtok: Decimal | None = None
-    request_usd: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceTier(PriceChange):
-    """What all tokens of a request cost whose prompt is longer than ``above_prompt_tokens``."""
-
-    above_prompt_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceHours(PriceChange):
-    """What holds at a time of the day, from ``HH:MM`` to before ``HH:MM`` in UTC, over midnight too."""
-
-    from_utc: str
-    until_utc: str
-
-    def holds(self, unix_s: float) -> bool:
-        """Whether it is that time."""
-        now_s, from_s, until_s = unix_s % _SECONDS_PER_DAY, _second(self.from_utc), _second(self.until_utc)
-        return from_s <= now_s < until_s if from_s <= until_s else now_s >= from_s or now_s < until_s
+_NO_UNITS = Units()
 
 
 class _Rates(NamedTuple):
@@ -107,8 +84,8 @@ class _Rates(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Price:
-    """What a backend charges for a model.
+class Price(UnitPrice):
+    """What a backend charges for a model; see ``UnitPrice`` for what is no token of text.
 
     Cached input, input that is written to a cache and reasoning cost what input and output do, where they have no price
     of their own. ``hours`` are changes by the time of the day, ``tiers`` by the length of the prompt,
@@ -118,8 +95,8 @@ class Price:
 
     source: ClassVar[str] = "policy"
 
-    input_usd_per_mtok: Decimal
-    output_usd_per_mtok: Decimal
+    input_usd_per_mtok: Decimal = Decimal(0)
+    output_usd_per_mtok: Decimal = Decimal(0)
     cached_input_usd_per_mtok: Decimal | None = None
     cache_write_usd_per_mtok: Decimal | None = None
     reasoning_usd_per_mtok: Decimal | None = None
@@ -138,13 +115,20 @@ class Price:
         return {}
 
     def cost_usd(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Decimal:
-        """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative."""
+        """US dollars for ``usage``; each token is priced once, in its own class, and the sum is never negative.
+
+        Of units that nobody has counted nothing is in it.
+        """
         rates = self._at(unix_s, usage.prompt_tokens, service_tier) if self.conditional else self._flat
+        if usage.units is not None:
+            return self._known_usd(rates, usage, usage.units)
         return _usd(rates, usage if _is_consistent(usage) else _cut(usage))
 
     def charge(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Charge:
         """The same, with what is doubtful about it. ``unix_s`` is when the attempt began."""
         rates = self._at(unix_s, usage.prompt_tokens, service_tier) if self.conditional else self._flat
+        if usage.units is not None or self._only_by_units:
+            return self._charge_for_units(rates, usage, usage.units or _NO_UNITS)
         consistent = _is_consistent(usage)
         counted = usage if consistent else _cut(usage)
         usd = _usd(rates, counted)
@@ -156,6 +140,28 @@ class Price:
         if counted.cached_tokens and rates.cached is None and rates.input:
             doubts.append(CostDoubt.NO_CACHE_PRICE)
         return Charge(usd, self.source, tuple(doubts))
+
+    @cached_property
+    def _only_by_units(self) -> bool:
+        """Whether it has nothing to say of tokens."""
+        return self.by_units and not (self.input_usd_per_mtok or self.output_usd_per_mtok)
+
+    def _known_usd(self, rates: _Rates, usage: Usage, units: Units) -> Decimal:
+        usd = _usd(rates, usage) + self.media_usd(units, input_pico=rates.input, output_pico=rates.output)
+        return max(_rounded(sum(filter(None, self.amounts(units)), usd)), Decimal(0))
+
+    def _charge_for_units(self, rates: _Rates, usage: Usage, units: Units) -> Charge:
+        """``None`` where something has a price and nobody said how much of it there was."""
+        by_tokens = rates.input or rates.output or self.by_media_tokens
+        amounts = list(self.amounts(units))
+        nobody_says = self._only_by_units and not amounts
+        if units.elsewhere or nobody_says or None in amounts or (by_tokens and not units.counted):
+            return Charge(None)
+        counted = usage if _is_consistent(usage) else _cut(usage)
+        doubts: tuple[CostDoubt, ...] = (CostDoubt.ESTIMATED_USAGE,) if usage.estimated else ()
+        if usage.inconsistent or counted is not usage:
+            doubts += (CostDoubt.INCONSISTENT_USAGE,)
+        return Charge(self._known_usd(rates, counted, units), self.source, doubts)
 
     @property
     def conditional(self) -> bool:
@@ -248,6 +254,11 @@ def _usd(rates: _Rates, usage: Usage) -> Decimal:
     return Decimal(pico_usd).scaleb(-12).normalize()
 
 
+def _rounded(usd: Decimal) -> Decimal:
+    """In whole pico-dollars."""
+    return round(usd, 12).normalize()
+
+
 def _is_consistent(usage: Usage) -> bool:
     """Whether no class has less than nothing, or more than what it is a part of."""
     cached_tokens, written_tokens = usage.cached_tokens, usage.cache_write_tokens
@@ -270,9 +281,3 @@ def _cut(usage: Usage) -> Usage:
         cache_write_tokens=min(max(usage.cache_write_tokens, 0), prompt_tokens - cached_tokens),
         reasoning_tokens=min(max(usage.reasoning_tokens, 0), output_tokens),
     )
-
-
-def _second(time_of_day: str) -> int:
-    """``HH:MM`` as seconds after midnight."""
-    hours, minutes = time_of_day.split(":")
-    return int(hours) * 3600 + int(minutes) * 60

@@ -8,7 +8,7 @@ from gateway.attempt.attempt_cost import AttemptCost
 from gateway.caching.answers import KeptAnswer
 from gateway.errors import HeadraceError, LimitExceeded, MethodNotAllowed, Overloaded
 from gateway.price import Usage
-from gateway.types import Arrival, Attempt, Candidate, Context, Operation
+from gateway.types import OLLAMA, Arrival, Attempt, Candidate, ChatRequest, Context, Operation
 
 RawHeader = tuple[bytes, bytes]
 
@@ -19,6 +19,8 @@ _STREAM: tuple[RawHeader, ...] = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),  # nginx and its kin would hold a stream back until they have a buffer full
 )
+_LINES: tuple[RawHeader, ...] = ((b"content-type", b"application/x-ndjson"), *_STREAM[1:])
+"""How Ollama streams."""
 _WHOLE: tuple[RawHeader, ...] = ((b"content-type", b"application/json"),)
 
 
@@ -54,7 +56,7 @@ class Receipt:
         """
         forecast, candidate = self._ctx.forecast, self._candidate
         headers = [
-            *(_STREAM if self._ctx.request.stream else _WHOLE),
+            *_form(self._ctx.request),
             (b"x-request-id", self._ctx.request.arrival.id.encode()),
             (b"x-headrace-backend", _value(candidate.backend)),
             (b"x-headrace-model", _value(candidate.model)),
@@ -67,7 +69,9 @@ class Receipt:
             headers.append((b"x-headrace-estimated", b"true"))
         if usage is not None and usage.cached_tokens > 0:
             headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
-        expected = usage or Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50)
+        expected = usage or Usage(
+            prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50, units=forecast.units
+        )
         cost_usd = self._cost.of(expected, model).usd
         if cost_usd is not None:
             headers.append((b"x-headrace-cost-usd", f"{cost_usd:f}".encode()))
@@ -82,7 +86,7 @@ def dropped_header(names: Sequence[str]) -> RawHeader:
 def kept_headers(ctx: Context, kept: KeptAnswer, *, age_s: float, more: Sequence[RawHeader]) -> list[RawHeader]:
     """The headers of an answer that was kept: who gave it, how old it is, and what it would cost again."""
     headers = [
-        *(_STREAM if ctx.request.stream else _WHOLE),
+        *_form(ctx.request),
         (b"x-request-id", ctx.request.arrival.id.encode()),
         (b"x-headrace-backend", _value(kept.name)),
         (b"x-headrace-model", _value(kept.model)),
@@ -99,9 +103,9 @@ def kept_headers(ctx: Context, kept: KeptAnswer, *, age_s: float, more: Sequence
     return headers
 
 
-def holding_headers(request_id: str) -> list[RawHeader]:
+def holding_headers(request: ChatRequest) -> list[RawHeader]:
     """The headers of a stream that is opened before it is known who answers: its answer is held, and judged first."""
-    return [*_STREAM, (b"x-request-id", request_id.encode()), (b"x-headrace-cascade", b"held")]
+    return [*_form(request), (b"x-request-id", request.arrival.id.encode()), (b"x-headrace-cascade", b"held")]
 
 
 def error_headers(
@@ -138,6 +142,13 @@ def error_headers(
     if error.http_status == 401:  # noqa: PLR2004  # RFC 9110 wants a challenge with it
         headers.append((b"www-authenticate", b"Bearer"))
     return headers
+
+
+def _form(request: ChatRequest) -> Sequence[RawHeader]:
+    """What says how the answer comes: whole, as events, or as lines."""
+    if not request.stream:
+        return _WHOLE
+    return _LINES if request.arrival.operation in OLLAMA else _STREAM
 
 
 def _own_id(arrival: Arrival) -> Sequence[RawHeader]:

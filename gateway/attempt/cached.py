@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gateway.attempt.answer_headers import kept_headers
 from gateway.caching.answers import KeptAnswer
-from gateway.caching.question import cache_key, why_not_kept
+from gateway.caching.question import cache_key, is_drawn, why_not_kept
 from gateway.caching.use import CacheUse
 from gateway.caching.wishes import read_wishes
 from gateway.errors import ClientGone
@@ -17,7 +17,7 @@ from gateway.ports import Clock
 from gateway.rules.caching import Caching
 from gateway.rules.route import Route
 from gateway.rules.world import World
-from gateway.types import Attempt, Context, Operation, Outcome, Status
+from gateway.types import Attempt, Context, Outcome, Status
 
 _PIECE_BYTES = 64 * 1024
 _NOT_WELL = frozenset({"content_filter", "error", "failed", "cancelled", "incomplete"})
@@ -105,8 +105,8 @@ class Cached:
         served = _only_one(self.journal.attempts)
         if outcome is None or outcome.status is not Status.OK or served is None or heard.too_long:
             return
-        embeds = self.ctx.request.arrival.operation is Operation.EMBEDDING
-        if outcome.finish_reason in _NOT_WELL or not (outcome.finish_reason or embeds) or not heard.length_bytes:
+        ends = outcome.finish_reason or not is_drawn(self.ctx.request.arrival.operation)
+        if outcome.finish_reason in _NOT_WELL or not ends or not heard.length_bytes:
             return
         dropped = self._dropped(served)
         if dropped is None:

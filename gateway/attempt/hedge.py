@@ -209,7 +209,9 @@ class Hedger:
 
 
 def may_hedge(request: ChatRequest) -> bool:
-    """Whether asking twice is harmless: nothing is stored, and ``metadata`` does not say ``"hedge": "no"``."""
+    """Whether asking twice is harmless: text that is not stored, and ``metadata`` does not say ``"hedge": "no"``."""
+    if request.units is not None:
+        return False
     if bytes(request.raw.get("store", b"false")) == b"true":
         return False
     metadata = bytes(request.raw.get("metadata", b"{}"))

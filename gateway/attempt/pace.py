@@ -17,7 +17,7 @@ class AttemptPace:
         flight: is told when the prompt has been read.
         patience: of the route.
         deadline_s: the request's, on the event loop's clock.
-        stream: whether a stream was asked for: only then is there a first token to wait for.
+        stream: whether a stream of text was asked for: only then is there a first token to wait for.
         tries_left: how many attempts there may be from now on, this one included. A whole answer shows nothing until
             it is there, so it gets its share of the time that is left, and the next candidate has some too.
     """
@@ -72,7 +72,7 @@ class AttemptPace:
         if self._now_s() >= self._deadline_s:
             late = UpstreamTimeout if first_token_s is None else UpstreamUnfinished
             return late(f"{backend} did not finish within {self._patience.total_s:g} s")
-        if self._whole_s is not None:
+        if self._whole_s is not None and first_token_s is None:
             return UpstreamTimeout(f"{backend} did not answer within its share of the time, {self._whole_s:.3g} s")
         if first_token_s is None:
             return UpstreamTimeout(f"{backend} sent no token within {self._patience.first_token_s:g} s")

@@ -160,7 +160,10 @@ class ClientSink:
         """See ``Sink.end``."""
         if self._stream is not None:
             return await self._end_stream(self._stream)
-        view = self._whole_view = self._wire.whole(self._request)
+        return await self._end_whole(self._wire.whole(self._request))
+
+    async def _end_whole(self, view: WholeView) -> Finish:
+        self._whole_view = view
         body = view.take(b"".join(self._whole))
         self.committed = True
         self._pace.waits_for_client(None)

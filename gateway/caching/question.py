@@ -3,14 +3,28 @@
 from hashlib import blake2b
 from typing import Any
 
-from gateway.types import ChatRequest, Operation
+from gateway.types import EMBEDDINGS, OLLAMA, ChatRequest, Operation
 
 _NEVER_MATTERS = frozenset({"metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user"})
 """What is for the provider's books. OpenAI's Responses say it again in their answers, and so it counts there."""
 _WHOLE_BODY = frozenset({Operation.RESPONSE})
 _OWN = frozenset({"model", "stream"})
 """What the key has in a form of its own."""
-_KEPT = frozenset({Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING, Operation.MESSAGES, Operation.RESPONSE})
+_READ_ALIKE = EMBEDDINGS | {Operation.MODERATION, Operation.RERANK}
+"""What reads a text as it did the last time: nothing is drawn."""
+_KEPT = OLLAMA | {
+    Operation.CHAT,
+    Operation.COMPLETION,
+    Operation.EMBEDDING,
+    Operation.MESSAGES,
+    Operation.RESPONSE,
+    *_READ_ALIKE,
+}
+
+
+def is_drawn(operation: Operation) -> bool:
+    """Whether an answer is written word by word, and so ends for a reason."""
+    return operation not in _READ_ALIKE
 
 
 def why_not_kept(request: ChatRequest, *, sampled: bool) -> str:
@@ -20,10 +34,10 @@ def why_not_kept(request: ChatRequest, *, sampled: bool) -> str:
     """
     operation, sampling = request.arrival.operation, request.sampling
     if operation not in _KEPT:
-        return "counting is cheaper than keeping"
+        return "sound and pictures are made anew" if request.units is not None else "counting is cheaper than keeping"
     if request.remembered is not None:
         return "the answer is stored, or goes on from one that is"
-    if sampled or operation is Operation.EMBEDDING or sampling.temperature == 0 or sampling.seed is not None:
+    if sampled or operation in _READ_ALIKE or sampling.temperature == 0 or sampling.seed is not None:
         return ""
     return "it is drawn at random: neither temperature 0 nor a seed"
 

@@ -38,7 +38,9 @@ class Flight:
         fresh_tokens = max(prompt_tokens - candidate.warm_tokens, 0)
         self._fleet = fleet
         self._backend = candidate.backend
-        self._window_tokens = prompt_tokens // prompt_count(ctx.request.prompt) + (ctx.request.max_tokens or 1)
+        self._window_tokens = 0  # of what is passed on nobody knows how much of it has to fit
+        if ctx.request.units is None:
+            self._window_tokens = prompt_tokens // prompt_count(ctx.request.prompt) + (ctx.request.max_tokens or 1)
         self._standing = standing = fleet.standing(candidate.backend, candidate.model, facts)
         self._chain: PromptChain | None = fleet.chains.chain(ctx.request) if facts.keeps_prefixes else None
         self._believed = chunks_of(self._chain, candidate.warm_tokens, prompt_tokens) if self._chain else 0
@@ -50,7 +52,7 @@ class Flight:
             prompt_tokens=prompt_tokens,
             fresh_tokens=fresh_tokens,
             output_tokens=ctx.forecast.output_tokens_p50,
-            streams=ctx.request.stream,
+            streams=ctx.request.stream and ctx.request.units is None,
         )
         standing.work.dispatched(self._leg, now_s, read_s=fresh_tokens / candidate.prefill_tokens_per_s)
         if self._chain is not None and not standing.warm_at_first_token:
@@ -123,7 +125,7 @@ class Flight:
         )
         if error is None:
             standing.window.served(self._window_tokens)
-        elif isinstance(error, UpstreamContextExceeded):
+        elif isinstance(error, UpstreamContextExceeded) and self._window_tokens:
             standing.window.refused(self._window_tokens)
         if isinstance(error, UpstreamTimeout) and error.blames_backend and self._leg.streams:
             standing.progress.stalled(dispatched_s=self._leg.dispatched_s, now_s=now_s)

@@ -29,7 +29,7 @@ class TemplateOverhead:
     def lengthened(self, request: ChatRequest, forecast: Forecast) -> Forecast:
         """The forecast with the template's tokens on top of the prompt's."""
         overhead = self._tokens.get((request.model, request.arrival.operation), 0.0)
-        if overhead <= 0:
+        if overhead <= 0 or forecast.units is not None:
             return forecast
         return Forecast(
             prompt_tokens=forecast.prompt_tokens + math.ceil(overhead),

@@ -1,6 +1,6 @@
 """What a model costs at a backend: as the policy file says, else as the provider publishes it, else nobody knows."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from gateway.facts import BackendFacts
 from gateway.price import Price
 
 if TYPE_CHECKING:  # read only where a backend leaves it to its provider's list
-    from gateway.prices.published import PublishedPrices
+    from gateway.prices.published import PublishedPrice, PublishedPrices
 
 PRICES_FILE = "prices.json.zst"
 """In the state directory: a list that was fetched, in the place of the one that is shipped."""
@@ -30,6 +30,8 @@ class PriceBook:
     def price(self, facts: BackendFacts, model: str) -> Price | None:
         """What the backend charges for the model; ``None`` where nobody says."""
         listed = facts.models.get(model, facts.unlisted).price
+        if listed is None and model in facts.free:
+            return _free()
         if listed is not None or not facts.price_list:
             return listed
         return self.published.find(facts.price_list, model)
@@ -46,3 +48,10 @@ class PriceBook:
         if not facts.price_list or (asked is not None and asked.source not in {"published", "assumed"}):
             return asked
         return self.published.find(facts.price_list, model) or asked
+
+
+@cache
+def _free() -> "PublishedPrice":
+    """Of what costs nothing."""
+    made: PublishedPrice = import_module("gateway.prices.published").PublishedPrice()
+    return made

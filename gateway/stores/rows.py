@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gateway.forecast import Forecast
 from gateway.guard_mark import words_of
-from gateway.price import PICO_USD_PER_USD
+from gateway.price import PICO_USD_PER_USD, Usage
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
 from gateway.stores.task_key import task_key
@@ -235,12 +235,16 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -
         attempt.bursts,
         int(serves),
         fitting(usage.cache_write_tokens) if usage is not None else None,
-        label(attempt.answered_model),
-        attempt.cost_source,
-        " ".join(attempt.cost_doubts),
-        pico_usd(usage.stated_usd) if usage is not None else None,
-        usage.units.words() if usage is not None and usage.units is not None else "",
+        *_cost(attempt, usage),
     )
+
+
+def _cost(attempt: Attempt, usage: Usage | None) -> tuple[Value, ...]:
+    """Who answered, what that is said to cost and why, and what was paid for besides tokens of text."""
+    said_usd, units = (usage.stated_usd, usage.units) if usage is not None else (None, None)
+    doubts = " ".join(attempt.cost_doubts)
+    said = units.words() if units is not None else ""
+    return label(attempt.answered_model), attempt.cost_source, doubts, pico_usd(said_usd), said
 
 
 def label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:

@@ -71,21 +71,11 @@ class Metrics:
             registry, "headrace_task_outcomes", "Outcomes that clients told of their tasks.", ("success",)
         )
         self._units, self._guards = UnitTallies(registry, per_model), GuardTallies(registry)
-        self._judged, self._cached, self.batches = (
-            JudgedTallies(registry),
-            CacheTallies(registry),
-            BatchTallies(registry),
-        )
+        self._judged, self._cached = JudgedTallies(registry), CacheTallies(registry)
+        self.batches = BatchTallies(registry)
         own = (self._requests, self._attempts, self._tokens, self._cost_usd, self._unpriced, self._drafts)
-        self._tallies = (
-            *own,
-            self._units.tally,
-            self._outcomes,
-            *self._judged.tallies,
-            *self._cached.tallies,
-            *self._guards.tallies,
-            *self.batches.tallies,
-        )
+        others = (self._units, self._judged, self._cached, self._guards, self.batches)
+        self._tallies = (*own, self._outcomes, *(tally for other in others for tally in other.tallies))
         self._spreads = (self._request_s, self._ttft_s, self._token_s, self._forecast_error, *self._guards.spreads)
 
     def rename(self, names: LabelNames) -> None:

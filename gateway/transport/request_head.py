@@ -14,7 +14,8 @@ _FRAMING = frozenset(
 )
 """How long the body is and how long the connection lives is ours to say, and where it goes."""
 _MOST_WRITTEN = 16
-"""Heads that are kept for the next request: one for each path and kind of answer. Those with a trace in them differ."""
+"""Heads that are kept for the next request: one for each path and kind of answer. Those with a trace in them differ,
+and so do those of forms, each of which has a boundary of its own: they would leave no place for the others."""
 
 
 class RequestHead:
@@ -55,7 +56,7 @@ class RequestHead:
         lines = self._written.get(asked)
         if lines is None:
             lines = self._write(path, headers)
-            if len(self._written) < _MOST_WRITTEN:
+            if len(self._written) < _MOST_WRITTEN and "content-type" not in headers:
                 self._written[asked] = lines
         return b"%bcontent-length: %d\r\n\r\n" % (lines, body_bytes)
 

@@ -211,7 +211,7 @@ class ServerExchange:
 
     def _decoder(self) -> Decoder:
         codings: list[bytes] = []
-        max_bytes = self._connection.limits.max_body_bytes
+        max_bytes = self._connection.limits.longest_bytes(self.operation)
         too_large = False
         for name, value in self.headers:
             if name not in _OF_THE_BODY:

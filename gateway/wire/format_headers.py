@@ -4,10 +4,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from gateway.types import Operation
+from gateway.wire.passages import UPLOADS
 
 _ANTHROPIC = frozenset((b"anthropic-version", b"anthropic-beta"))
 _BY_OPERATION: Mapping[Operation, frozenset[bytes]] = MappingProxyType(
-    {Operation.MESSAGES: _ANTHROPIC, Operation.COUNT_TOKENS: _ANTHROPIC}
+    {
+        Operation.MESSAGES: _ANTHROPIC,
+        Operation.COUNT_TOKENS: _ANTHROPIC,
+        **dict.fromkeys(UPLOADS, frozenset((b"content-type",))),
+    }
 )
 _MOST_BYTES = 4096
 

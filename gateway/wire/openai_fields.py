@@ -16,7 +16,8 @@ from gateway.errors import InvalidRequest
 Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Fields = dict[str, Raw]
-Model = Annotated[str, Meta(min_length=1, max_length=256)]
+MOST_MODEL_CHARACTERS = 256
+Model = Annotated[str, Meta(min_length=1, max_length=MOST_MODEL_CHARACTERS)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _MAX_STOPS = 16

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from gateway.price import Usage
 
 _MOST_USD = 10**6
+_TICKS_PER_USD = Decimal(10**10)
 MAX_TOKENS = 10**9
 """Beyond what any context holds, and far below where sums of costs would run over."""
 
@@ -16,7 +17,7 @@ def read_usage(value: Any) -> Usage | None:
     What an upstream says here is billed, learned from and summed up, so a count that no model could reach makes the
     whole object one that nobody counted. Cached tokens are taken from ``prompt_tokens_details`` or, where a provider
     puts them beside it (DeepSeek), from ``prompt_cache_hit_tokens``; they are a part of the prompt, so never more.
-    ``cost`` is what the upstream says that the answer costs in US dollars, as OpenRouter does.
+    What the upstream says that the answer costs is read by ``cost_stated_in``.
     """
     if not isinstance(value, dict):
         return None
@@ -42,7 +43,7 @@ def read_usage(value: Any) -> Usage | None:
         reasoning_tokens=reasoning_tokens,
         cache_write_tokens=cache_write_tokens,
         inconsistent=negative or cached_tokens > prompt_tokens,
-        stated_usd=_stated_usd(value["cost"]) if "cost" in value else None,
+        stated_usd=cost_stated_in(value),
     )
 
 
@@ -82,7 +83,25 @@ def _count(fields: Any, name: str) -> int | None:
     return int(value) if value >= 0 else -1
 
 
-def _stated_usd(cost: Any) -> Decimal | None:
+def cost_stated_in(usage: dict[str, Any]) -> Decimal | None:
+    """What a ``usage`` object says that the answer costs, in US dollars; ``None`` where it says nothing.
+
+    OpenRouter has it in ``cost``; where it asked a provider with our own key there (``is_byok``), that is its fee, and
+    what the provider takes stands in ``cost_details``. xAI counts ticks, 10^10 of them a dollar.
+    """
+    if "cost" in usage:
+        own = stated_usd(usage["cost"])
+        details = usage.get("cost_details")
+        theirs = stated_usd(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+        return own + theirs if usage.get("is_byok") is True and own is not None and theirs is not None else own
+    if "cost_in_usd_ticks" in usage:
+        ticks = _count(usage, "cost_in_usd_ticks")
+        usd = ticks / _TICKS_PER_USD if ticks is not None and ticks >= 0 else None
+        return usd if usd is not None and usd < _MOST_USD else None
+    return None
+
+
+def stated_usd(cost: Any) -> Decimal | None:
     """An amount in US dollars, with the digits as they came; ``None`` for what is no amount."""
     if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < _MOST_USD:
         return None

@@ -2,7 +2,9 @@
 
 import math
 
-from gateway.types import ChatRequest, Operation
+from gateway.types import EMBEDDINGS, ChatRequest, Operation
+
+_READ_ONLY = EMBEDDINGS | {Operation.COUNT_TOKENS}
 
 
 def prompt_tokens(request: ChatRequest, *, bytes_per_token: float, message_tokens: int, image_tokens: int) -> int:
@@ -26,8 +28,8 @@ def choices(request: ChatRequest) -> int:
 
 
 def writes(request: ChatRequest) -> bool:
-    """Whether there is an answer to write: embeddings are read only, and a count is not even that."""
-    return request.arrival.operation not in {Operation.EMBEDDING, Operation.COUNT_TOKENS}
+    """Whether there is an answer to write: embeddings are read only, a count is not even that, sound is no text."""
+    return request.units is None and request.arrival.operation not in _READ_ONLY
 
 
 def _counted(prompt: object) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway.price import Price
+from gateway.price import Price, Usage
 from gateway.types import Candidate, Context
 
 _TOKENS_PER_MTOK = 1e6
@@ -38,6 +38,9 @@ class Money:
     writing it to the cache where there is one, else at that of input. ``output`` is the forecast median. A warm prefix
     is cheaper only where the price says so. The price is that of the hour, and for a prompt of this length.
 
+    Of what is passed on as it came (pictures, sound, ranking) it is the price of what is known beforehand: how many
+    pictures, characters, documents, and about how many seconds.
+
     A candidate without a known price is billed at ``unknown_usd_per_mtok`` for input and output alike. The default is
     what an expensive model costs: who does not say what something costs is not preferred for it. A backend of your own
     that costs nothing per token says so with a price of 0.
@@ -65,6 +68,9 @@ class Money:
     def usd_each(self, ctx: Context, candidates: Sequence[Candidate]) -> list[float]:
         """The same for all candidates."""
         prompt_tokens, output_tokens = ctx.forecast.prompt_tokens, ctx.forecast.output_tokens_p50
+        if ctx.forecast.units is not None:
+            usage = Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens, units=ctx.forecast.units)
+            return [self._of_units(usage, candidate.price) for candidate in candidates]
         bills = []
         for candidate in candidates:
             price, known = candidate.price, self._rates
@@ -83,6 +89,12 @@ class Money:
                 + rates.request
             )
         return bills
+
+    def _of_units(self, usage: Usage, price: Price | None) -> float:
+        """Of a request that is passed on: what is known of it beforehand, at the price of that."""
+        if price is None:
+            return (usage.prompt_tokens + usage.output_tokens) * self.unknown_usd_per_mtok / _TOKENS_PER_MTOK
+        return float(price.cost_usd(usage))
 
     def _learn(self, price: Price | None) -> _Rates:
         """The price's rates, kept with the price itself, so that nobody else can come to have its id."""

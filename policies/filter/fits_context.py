@@ -14,6 +14,10 @@ _LONG_FIELD = {
     Operation.EMBEDDING: "input",
     Operation.MESSAGES: "messages",
     Operation.RESPONSE: "input",
+    Operation.OLLAMA_CHAT: "messages",
+    Operation.OLLAMA_GENERATE: "prompt",
+    Operation.OLLAMA_EMBED: "input",
+    Operation.OLLAMA_EMBEDDINGS: "prompt",
 }
 
 
@@ -54,8 +58,8 @@ class FitsContext:
 
     def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
         """``needs about 16801 tokens of 8192``, or ``None``."""
-        if ctx.request.arrival.operation is Operation.COUNT_TOKENS:
-            return None  # how long it is is the question
+        if ctx.forecast.units is not None or ctx.request.arrival.operation is Operation.COUNT_TOKENS:
+            return None  # how long it is is a count's question; of what is passed on only the backend can tell
         window_tokens, refused_tokens = candidate.context_tokens, candidate.too_long_tokens
         if window_tokens is None and refused_tokens is None:
             return None

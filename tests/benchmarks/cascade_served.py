@@ -26,6 +26,7 @@ from gateway.stores.memory import MemoryShared
 from gateway.stores.responses import ResponseMemory
 from gateway.transport.client import open_connections
 from gateway.types import LedgerEntry, Operation
+from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 
 _POLICY = """
@@ -92,6 +93,7 @@ async def serve(questions: Sequence[Question], quality: float) -> list[Served]:
         ledger=EntryLedger([keeper], []),
         limits=BodyLimits(),
         memory=ResponseMemory(shared, kept_s=1.0),
+        uploads=Uploads(most_bytes=1 << 20, longest_bytes=1 << 20),
     )
     surroundings = Surroundings(
         clock=clock,

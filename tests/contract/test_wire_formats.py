@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -9,7 +10,8 @@ import pytest
 
 from gateway.errors import HeadraceError, InvalidRequest, UpstreamFailed, UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
-from gateway.types import Arrival, ChatRequest, Operation, TraceContext
+from gateway.types import OLLAMA, Arrival, ChatRequest, Operation, TraceContext
+from gateway.units import Units, Work
 from gateway.wire.anthropic_count import count_body
 from gateway.wire.format import Format
 from gateway.wire.formats import FORMATS
@@ -25,14 +27,40 @@ BODIES: dict[Operation, dict[str, Any]] = {
     Operation.MESSAGES: {"model": "m", "max_tokens": 9, "messages": _SAID},
     Operation.COUNT_TOKENS: {"model": "m", "messages": _SAID},
     Operation.RESPONSE: {"model": "m", "input": "hi"},
+    Operation.MODERATION: {"model": "m", "input": "hi"},
+    Operation.TRANSCRIPTION: {"model": "m"},
+    Operation.TRANSLATION: {"model": "m"},
+    Operation.SPEECH: {"model": "m", "input": "hi"},
+    Operation.IMAGE: {"model": "m", "prompt": "hi"},
+    Operation.IMAGE_EDIT: {"model": "m", "prompt": "hi"},
+    Operation.IMAGE_VARIATION: {"model": "m"},
+    Operation.RERANK: {"model": "m", "query": "hi", "documents": ["a", "b"]},
+    Operation.OLLAMA_CHAT: {"model": "m", "messages": _SAID},
+    Operation.OLLAMA_GENERATE: {"model": "m", "prompt": "hi"},
+    Operation.OLLAMA_EMBED: {"model": "m", "input": "hi"},
+    Operation.OLLAMA_EMBEDDINGS: {"model": "m", "prompt": "hi"},
 }
 VECTORS = embeddings_answer("m", [[0.5, -0.5], "AAAAPw=="], 5)
 NEVER_STREAMED: dict[Operation, tuple[bytes, Usage]] = {
     Operation.EMBEDDING: (VECTORS, Usage(prompt_tokens=5)),
     Operation.COUNT_TOKENS: (count_body(5), Usage()),
+    Operation.MODERATION: (b'{"results":[{}]}', Usage(units=Units())),
+    Operation.TRANSCRIPTION: (
+        b'{"text":"hi","duration":1.5}',
+        Usage(units=Units(work=Work.LISTENING, audio_s=Decimal("1.5"))),
+    ),
+    Operation.IMAGE: (b'{"data":[{},{}]}', Usage(units=Units(work=Work.DRAWING, images=2))),
+    Operation.RERANK: (
+        b'{"results":[],"usage":{"total_tokens":5}}',
+        Usage(prompt_tokens=5, units=Units(work=Work.RANKING, documents=2, counted=True)),
+    ),
+    Operation.OLLAMA_EMBED: (b'{"model":"m","embeddings":[[0.5]],"prompt_eval_count":5}', Usage(prompt_tokens=5)),
+    Operation.OLLAMA_EMBEDDINGS: (b'{"embedding":[0.5],"prompt_eval_count":5}', Usage(prompt_tokens=5)),
 }
 """Answers that hold no text, and what they say was used."""
 ANTHROPIC = frozenset({Operation.MESSAGES, Operation.COUNT_TOKENS})
+TELLING = ANTHROPIC | OLLAMA
+"""Formats whose streams always have the counts, and whose errors have no code."""
 streamed = pytest.mark.parametrize("operation", list(SCRIPTS), indirect=True)
 """For what is said of streams, which vectors and counts never are."""
 asking = pytest.mark.parametrize(
@@ -96,9 +124,10 @@ def test_a_stream_is_the_same_for_every_cut(
     operation: Operation, wire: Format, read: Callable[..., ChatRequest], script: Script
 ) -> None:
     """The client's bytes and the meter's counts do not depend on the network."""
-    counts = COUNTS if operation in ANTHROPIC else None
+    counts = COUNTS if operation in TELLING else None
     stream = b"".join((script.opened(), script.text(TEXT), script.text(TEXT), script.ended(), script.done()))
-    for sent in (stream, stream.replace(b"\n", b"\r\n"), stream.replace(b"\n", b"\r"), b"\xef\xbb\xbf" + stream):
+    events = () if operation in OLLAMA else (stream.replace(b"\n", b"\r"), b"\xef\xbb\xbf" + stream)
+    for sent in (stream, stream.replace(b"\n", b"\r\n"), *events):
         for at in range(len(sent) + 1):
             look = wire.stream(read(stream=True))
             assert stream == look.feed(sent[:at]) + look.feed(sent[at:]) + look.end()
@@ -156,10 +185,10 @@ def test_a_stream_without_options_asks_the_upstream_for_usage(
 def test_endings_are_told_apart(wire: Format, read: Callable[..., ChatRequest], script: Script) -> None:
     """A finish or an end mark is an end; a closed connection is none, and silence is no answer."""
     text, ended, done = script.opened() + script.text(TEXT), script.ended(), script.done()
-    for ending in (ended, done, ended + done):
+    for ending in filter(None, (ended, done, ended + done)):
         look = wire.stream(read(stream=True))
         assert (text + ending).removesuffix(done) + done == look.feed(text + ending) + look.end()
-    for stream, error in ((text, UpstreamTruncated), (text + ended[:-1], UpstreamTruncated), (b"", UpstreamInvalid)):
+    for stream, error in ((text, UpstreamTruncated), (text + ended[:-2], UpstreamTruncated), (b"", UpstreamInvalid)):
         look = wire.stream(read(stream=True))
         look.feed(stream)
         with pytest.raises(error):
@@ -172,7 +201,7 @@ def test_an_error_in_a_stream_comes_after_what_was_delivered(
 ) -> None:
     """And what we then say is an event of its own that reads as the same error."""
     text = script.opened() + script.text(TEXT)
-    told = ("broke", None if operation in ANTHROPIC else "e9")
+    told = ("broke", None if operation in TELLING else "e9")
     look = wire.stream(read(stream=True))
     assert text == look.feed(text + wire.error_event(UpstreamFailed("broke", upstream_code="e9")) + text)
     assert look.error is not None
@@ -214,10 +243,15 @@ def test_every_error_has_the_envelope(kind: type[HeadraceError], operation: Oper
     if operation in ANTHROPIC:
         assert (["type", "error"], "error") == (list(body), body["type"])
         assert {"type", "message"} == set(body["error"])
+    elif operation in OLLAMA:
+        assert ["error"] == list(body)
+        assert body["error"].endswith("no\\u000a\\ud800")
     else:
         assert ["error"] == list(body)
         assert {"message", "type", "param", "code"} == set(body["error"])
-    if operation is not Operation.RESPONSE:  # whose events are numbered, and tell what they are themselves
+    if operation in OLLAMA:
+        assert wire.error_body(kind("no")) + b"\n" == wire.error_event(kind("no"))
+    elif operation is not Operation.RESPONSE:  # whose events are numbered, and tell what they are themselves
         event = wire.error_event(kind("no"))
         name = b"event: error\n" if operation in ANTHROPIC else b""
         assert name + b"data: " + wire.error_body(kind("no")) + b"\n\n" == event

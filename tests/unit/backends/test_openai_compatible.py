@@ -9,6 +9,7 @@ from gateway.errors import ConfigurationError
 from gateway.ports import Surroundings
 from gateway.rules.plugins import build
 from gateway.types import Operation
+from gateway.wire.passages import PASSED
 
 OWN = "http://127.0.0.1:8000/v1"
 
@@ -20,15 +21,16 @@ def _build(**parameters: Any) -> OpenAICompatible:
 def test_a_preset_alone_is_enough() -> None:
     """A provider that we know needs no more than its name."""
     facts = _build(preset="groq", models=["m"]).facts()
-    assert frozenset({Operation.CHAT}) == facts.operations - facts.translates
+    own = {Operation.CHAT, Operation.TRANSCRIPTION, Operation.TRANSLATION, Operation.SPEECH}
+    assert own == facts.operations - facts.translates
     assert CAPABILITIES - {"audio", "logprobs", "logit_bias", "many", "tool_grammar"} == facts.models["m"].capabilities
     assert facts.models["m"].carries is None
 
 
 def test_an_address_alone_is_enough() -> None:
-    """Of a server that we do not know everything is possible."""
+    """Of a server that we do not know everything that is written is possible; the rest it has to say."""
     facts = _build(base_url=OWN, models=["m"]).facts()
-    assert frozenset(Operation) == facts.operations
+    assert frozenset(Operation) - PASSED == facts.operations
     assert (None, None) == (facts.models["m"].capabilities, facts.models["m"].carries)
 
 

@@ -26,6 +26,7 @@ EXPECTED = {
     "cohere",
     "ollama",
     "llama_server",
+    "jina",
 }
 """Those for ``openai_compatible``."""
 

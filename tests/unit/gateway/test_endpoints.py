@@ -10,6 +10,7 @@ import pytest
 
 from gateway.endpoints import OPERATIONS, Endpoints
 from gateway.types import Operation, Status
+from gateway.wire.passages import PASSED
 
 OpenHouse = Callable[..., AbstractAsyncContextManager[Any]]
 POLICY = "backends: {a: {use: fake, text: one two, models: [small]}}"
@@ -69,6 +70,7 @@ async def test_a_path_is_an_operation(open_house: OpenHouse, clock: Any, path: s
         Operation.MESSAGES: {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9},
         Operation.COUNT_TOKENS: {"messages": [{"role": "user", "content": "hi"}]},
         Operation.RESPONSE: {"input": "hi"},
+        **{key: {"input": "hi", "prompt": "hi", "query": "hi", "documents": ["a"]} for key in PASSED},
     }
     server = Server(_pieces(msgspec.json.encode({"model": "small", **prompts[operation]})), path=path)
     async with open_house(POLICY, clock=clock) as house:
