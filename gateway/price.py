@@ -127,7 +127,7 @@ class Price(UnitPrice):
     def charge(self, usage: Usage, *, unix_s: float | None = None, service_tier: str = "") -> Charge:
         """The same, with what is doubtful about it. ``unix_s`` is when the attempt began."""
         rates = self._at(unix_s, usage.prompt_tokens, service_tier) if self.conditional else self._flat
-        if usage.units is not None or self._only_by_units:
+        if usage.units is not None or self.only_by_units:
             return self._charge_for_units(rates, usage, usage.units or _NO_UNITS)
         consistent = _is_consistent(usage)
         counted = usage if consistent else _cut(usage)
@@ -142,7 +142,7 @@ class Price(UnitPrice):
         return Charge(usd, self.source, tuple(doubts))
 
     @cached_property
-    def _only_by_units(self) -> bool:
+    def only_by_units(self) -> bool:
         """Whether it has nothing to say of tokens."""
         return self.by_units and not (self.input_usd_per_mtok or self.output_usd_per_mtok)
 
@@ -154,7 +154,7 @@ class Price(UnitPrice):
         """``None`` where something has a price and nobody said how much of it there was."""
         by_tokens = rates.input or rates.output or self.by_media_tokens
         amounts = list(self.amounts(units))
-        nobody_says = self._only_by_units and not amounts
+        nobody_says = self.only_by_units and not amounts
         if units.elsewhere or nobody_says or None in amounts or (by_tokens and not units.counted):
             return Charge(None)
         counted = usage if _is_consistent(usage) else _cut(usage)

@@ -1,7 +1,7 @@
 """genai-prices' data, made into our price file: its JSON as it is published, or the installed package.
 
-https://github.com/pydantic/genai-prices. What has no place in a price of ours is left out: units other than tokens and
-requests, sound and pictures, an hour's caching, and surcharges by region or search.
+https://github.com/pydantic/genai-prices. What has no place in a price of ours is left out: pages of documents, video,
+cached sound and pictures, an hour's caching, and surcharges by region or search.
 """
 
 import re
@@ -24,9 +24,18 @@ _FIELDS = {
     "cache_write_mtok": "cache_write_usd_per_mtok",
     "output_reasoning_mtok": "reasoning_usd_per_mtok",
     "requests_kcount": "request_usd",
+    "input_audio_mtok": "audio_input_usd_per_mtok",
+    "output_audio_mtok": "audio_output_usd_per_mtok",
+    "input_image_mtok": "image_input_usd_per_mtok",
+    "output_image_mtok": "image_output_usd_per_mtok",
+    "input_audio_hours": "audio_usd_per_minute",
+    "input_mchars": "speech_usd_per_mchar",
 }
+_IN_ANY_CONDITION = frozenset({field.name for field in fields(PriceChange)})
+_NOTHING_UNSAID = frozenset({"request_usd", "input_usd_per_mtok", "output_usd_per_mtok"})
+_BY_PIECE = frozenset({"audio_usd_per_minute", "speech_usd_per_mchar"})
 _TIERS_OF_SERVICE = ("processing", "service_tier")
-_UNIT = {"requests_kcount": 1000}
+_UNIT = {"requests_kcount": 1000, "input_audio_hours": 60}
 
 Json = Mapping[str, Any]
 
@@ -60,7 +69,7 @@ def price_file(providers: Iterable[Json], *, origin: str, made_on: date) -> Pric
 
 
 def _model(raw: Json, made_on: date) -> ListedModel | None:
-    """``None`` for one without a price for tokens."""
+    """``None`` for one without a price for tokens, minutes or characters."""
     prices = raw["prices"] if isinstance(raw["prices"], list) else [{"prices": raw["prices"]}]
     variants = dict(_variants(raw.get("price_variants") or (), made_on))
     dated: list[Dated] = []
@@ -68,7 +77,7 @@ def _model(raw: Json, made_on: date) -> ListedModel | None:
         rates, condition = _rates(conditional["prices"]), conditional.get("constraint") or {}
         if "start_time" in condition and dated:
             dated[-1] = _with_hours(dated[-1], rates, condition)
-        elif "input_usd_per_mtok" in rates.usd:
+        elif "input_usd_per_mtok" in rates.usd or _BY_PIECE & rates.usd.keys():
             dated.append(Dated(price=_price(rates, variants), since=condition.get("start_date", "")))
     past = [number for number, one in enumerate(dated) if one.since <= made_on.isoformat()]
     held = dated[past[-1] :] if past else dated
@@ -76,13 +85,14 @@ def _model(raw: Json, made_on: date) -> ListedModel | None:
 
 
 def _price(rates: _Rates, service_tiers: Mapping[str, PriceChange]) -> PublishedPrice:
-    price = msgspec.convert({"output_usd_per_mtok": 0} | rates.usd, PublishedPrice)
+    price = msgspec.convert(rates.usd, PublishedPrice)
     return replace(price, tiers=rates.tiers, service_tiers=service_tiers)
 
 
 def _with_hours(dated: Dated, rates: _Rates, condition: Json) -> Dated:
     """Of two that hold at a time the later one counts there; here, the one that is looked at first."""
-    hours = PriceHours(from_utc=_minute(condition["start_time"]), until_utc=_minute(condition["end_time"]), **rates.usd)
+    changed = {name: usd for name, usd in rates.usd.items() if name in _IN_ANY_CONDITION}
+    hours = PriceHours(from_utc=_minute(condition["start_time"]), until_utc=_minute(condition["end_time"]), **changed)
     return Dated(price=replace(dated.price, hours=(hours, *dated.price.hours)), since=dated.since)
 
 
@@ -95,7 +105,7 @@ def _rates(prices: Json) -> _Rates:
             continue
         unit = _UNIT.get(key, 1)
         usd[name] = _usd(amount["base"] if isinstance(amount, Mapping) else amount) / unit
-        for tier in amount["tiers"] if isinstance(amount, Mapping) else ():
+        for tier in amount["tiers"] if isinstance(amount, Mapping) and name in _IN_ANY_CONDITION else ():
             above.setdefault(int(tier["start"]), {})[name] = _usd(tier["price"]) / unit
     return _Rates(usd, tuple(PriceTier(above_prompt_tokens=start, **above[start]) for start in sorted(above)))
 
@@ -112,8 +122,9 @@ def _variants(raw: Iterable[Json], made_on: date) -> Iterator[tuple[str, PriceCh
         if more or condition not in _TIERS_OF_SERVICE or name in seen or (since or "") > made_on.isoformat():
             continue
         seen.add(name)
-        if rates.usd and not rates.tiers:
-            yield name, PriceChange(**rates.usd)
+        changed = {it: usd for it, usd in rates.usd.items() if it in _IN_ANY_CONDITION}
+        if changed and not rates.tiers:
+            yield name, PriceChange(**changed)
 
 
 def _said(value: Any) -> Any:
@@ -127,7 +138,7 @@ def _said(value: Any) -> Any:
 
 
 def _is_news(name: str, value: Any) -> bool:
-    return not (name == "request_usd" and value == "0")
+    return not (name in _NOTHING_UNSAID and value == "0")
 
 
 def _clause(raw: Json) -> list[Any]:

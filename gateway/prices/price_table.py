@@ -1,6 +1,6 @@
 """Which price holds for each backend and model of a policy, and where each comes from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -16,6 +16,16 @@ _COLUMNS = (
     ("output", "output_usd_per_mtok"),
     ("reasoning", "reasoning_usd_per_mtok"),
     ("request", "request_usd"),
+)
+_BY_PIECE = (
+    ("minute", "audio_usd_per_minute"),
+    ("mchar", "speech_usd_per_mchar"),
+    ("search", "search_usd"),
+    ("document", "document_usd"),
+    ("audio in", "audio_input_usd_per_mtok"),
+    ("audio out", "audio_output_usd_per_mtok"),
+    ("image in", "image_input_usd_per_mtok"),
+    ("image out", "image_output_usd_per_mtok"),
 )
 _SOURCES = {
     "policy": "policy file or preset",
@@ -50,6 +60,17 @@ class PricedModel(Struct, frozen=True, kw_only=True):
         hours = (f"{hours.from_utc}-{hours.until_utc} UTC" for hours in self.price.hours)
         return (*hours, *longer, *self.price.service_tiers)
 
+    @property
+    def by_piece(self) -> tuple[str, ...]:
+        """What else has a price: a minute, a picture of each kind, tokens of sound and pictures."""
+        if self.price is None:
+            return ()
+        each = self.price.image_usd
+        pictures = each if isinstance(each, Mapping) else {"": each}
+        amounts = [(f"image {kind}".rstrip(), usd) for kind, usd in pictures.items()]
+        amounts += [(name, getattr(self.price, field)) for name, field in _BY_PIECE]
+        return tuple(f"{name} {_shown(usd)}" for name, usd in amounts if usd)
+
 
 def priced_models(world: World, book: PriceBook) -> Iterator[PricedModel]:
     """All models that backends list, and those that routes name at them, in the order of the file."""
@@ -75,7 +96,7 @@ def priced_models(world: World, book: PriceBook) -> Iterator[PricedModel]:
 
 def table_lines(models: list[PricedModel]) -> Iterator[str]:
     """The table, in US dollars per million tokens; ``-`` where a class has no price of its own."""
-    head = ["backend", "model", *(name for name, _ in _COLUMNS), "from", "otherwise at"]
+    head = ["backend", "model", *(name for name, _ in _COLUMNS), "by the piece", "from", "otherwise at"]
     rows = [[*_cells(model), model.origin, ", ".join(model.conditions)] for model in models]
     widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
     for row in [head, *rows]:
@@ -83,8 +104,10 @@ def table_lines(models: list[PricedModel]) -> Iterator[str]:
 
 
 def _cells(model: PricedModel) -> list[str]:
-    amounts = [getattr(model.price, field) if model.price is not None else None for _, field in _COLUMNS]
-    return [model.backend, model.model, *(_shown(amount) for amount in amounts)]
+    price = model.price
+    by_token = None if price is None or price.only_by_units else price
+    amounts = [getattr(by_token, field, None) for _, field in _COLUMNS]
+    return [model.backend, model.model, *(_shown(amount) for amount in amounts), ", ".join(model.by_piece) or "-"]
 
 
 def _shown(usd: Decimal | None) -> str:

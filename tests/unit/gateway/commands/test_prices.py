@@ -58,7 +58,7 @@ def test_who_states_its_cost_with_each_answer_is_not_unknown(run: Any, tmp_path:
     policy.write_text("backends: {shop: {use: openai_compatible, base_url: 'http://10.0.0.7/v1', models: [m], "
                       "states_cost: true}}")  # fmt: skip
     code, out, _ = run("prices", policy)
-    assert (0, "each answer says what it costs") == (code, out.splitlines()[1].split("  ")[-1])
+    assert (0, "each answer says what it costs") == (code, out.splitlines()[1].split("  ")[-1].strip())
 
 
 def test_an_update_takes_the_place_of_what_was_shipped(

@@ -165,3 +165,34 @@ def test_data_of_another_kind_is_refused(raw: list[Any]) -> None:
     """Before it takes the place of a list that works."""
     with pytest.raises(ValueError, match="no data of genai-prices"):
         price_file(raw, origin="test", made_on=date(2026, 11, 30))
+
+
+def test_what_is_paid_by_the_piece_is_on_the_list(tmp_path: Path) -> None:
+    """An hour of sound becomes sixty minutes; a condition that changes nothing of ours is no condition."""
+    models: list[dict[str, Any]] = [
+        {
+            "id": "hears",
+            "match": {"equals": "hears"},
+            "prices": {"audio_hours": 0.36, "input_audio_hours": 0.36},
+            "price_variants": [{"when": {"processing": "batch"}, "prices": {"input_audio_hours": 0.18}}],
+        },
+        {"id": "speaks", "match": {"equals": "speaks"}, "prices": {"input_mchars": 15}},
+        {
+            "id": "draws",
+            "match": {"equals": "draws"},
+            "prices": {"input_mtok": 5, "output_mtok": 40, "input_image_mtok": 10, "output_image_mtok": 60},
+        },
+        {"id": "lasts", "match": {"equals": "lasts"}, "prices": {"audio_hours": 3}},
+    ]
+    path = tmp_path / "prices.json.zst"
+    listed = [{"id": "acme", "models": models}]
+    path.write_bytes(price_file_bytes(price_file(listed, origin="test", made_on=date(2026, 11, 30))))
+    prices = PublishedPrices(path)
+    hears, speaks, draws = (prices.find("acme", name) for name in ("hears", "speaks", "draws"))
+    assert hears is not None
+    assert speaks is not None
+    assert draws is not None
+    assert (Decimal("0.006"), {}, True) == (hears.audio_usd_per_minute, hears.service_tiers, hears.only_by_units)
+    assert (Decimal(15), Decimal(0)) == (speaks.speech_usd_per_mchar, speaks.input_usd_per_mtok)
+    assert (Decimal(10), Decimal(60)) == (draws.image_input_usd_per_mtok, draws.image_output_usd_per_mtok)
+    assert prices.find("acme", "lasts") is None
