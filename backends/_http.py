@@ -15,6 +15,7 @@ from gateway.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamInvalid,
+    UpstreamMisspoke,
     UpstreamOutOfFunds,
     UpstreamRateLimited,
     UpstreamRefused,
@@ -23,7 +24,7 @@ from gateway.errors import (
     UpstreamUnreachable,
 )
 from gateway.ports import UpstreamAnswer
-from gateway.wire.openai_errors import read_error
+from gateway.wire.openai_errors import is_moderated, read_error
 from gateway.wire.redaction import redact
 from gateway.wire.upstream_codes import class_of_words
 
@@ -38,6 +39,13 @@ class UpstreamNotFound(UpstreamFailed):
     code = "upstream_not_found"
     blames_backend = False
     final = True
+
+
+class UpstreamTierFull(UpstreamRateLimited):
+    """The tier of service that the request asked for has no room; the backend may be well for all others."""
+
+    blames_backend = False
+    rest_s = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,9 @@ async def refusal_body(answer: UpstreamAnswer) -> bytes:
 
 _CLIENT_ERRORS = range(HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
 
+_TIER_FULL = 498
+"""Groq's own: https://console.groq.com/docs/flex-processing"""
+
 _BY_STATUS: Mapping[int, type[UpstreamError]] = {
     HTTPStatus.UNAUTHORIZED: UpstreamUnauthorised,
     HTTPStatus.PAYMENT_REQUIRED: UpstreamOutOfFunds,
@@ -83,6 +94,7 @@ _BY_STATUS: Mapping[int, type[UpstreamError]] = {
     HTTPStatus.PROXY_AUTHENTICATION_REQUIRED: UpstreamUnreachable,
     HTTPStatus.REQUEST_TIMEOUT: UpstreamTimeout,
     HTTPStatus.TOO_MANY_REQUESTS: UpstreamRateLimited,
+    _TIER_FULL: UpstreamTierFull,
     HTTPStatus.GATEWAY_TIMEOUT: UpstreamTimeout,
 }
 
@@ -95,9 +107,11 @@ def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
     402                 ``UpstreamOutOfFunds``, and every other 4xx with the code or type of an account that is used up
     404, 405, 410       ``UpstreamNotFound``
     408, 504            ``UpstreamTimeout``
-    429                 ``UpstreamRateLimited``
+    429                 ``UpstreamRateLimited``; Groq's 498 is one that harms nobody else
     every other 4xx     ``UpstreamRefused`` with the same status: the backend blames the request;
-                        ``UpstreamContextExceeded`` where its code or type says that the prompt is too long
+                        ``UpstreamContextExceeded`` where its code or type says that the prompt is too long, for its
+                        window or, with 413, for our allowance; ``UpstreamMisspoke`` where it blames its model. A 403
+                        of a prompt that was flagged is one, too
     5xx, 529 too        ``UpstreamFailed``
     1xx, 3xx, the rest  ``UpstreamInvalid``
     ==================  =====================================================================================
@@ -106,7 +120,7 @@ def from_refusal(refusal: Refusal, secrets: Collection[str]) -> UpstreamError:
     for secret in secrets:  # before the message is cut to length, or half a key could be left at its end
         body = body.replace(secret.encode(), b"")
     message, kind, code, param = (None if words is None else redact(words, secrets) for words in read_error(body))
-    cls = _class_of(status, (kind, code))
+    cls = UpstreamRefused if status == HTTPStatus.FORBIDDEN and is_moderated(body) else _class_of(status, (kind, code))
     words = f"the upstream answered {status}"
     if issubclass(cls, UpstreamUnauthorised):
         words = f"the upstream refused our account ({status})"
@@ -142,5 +156,8 @@ def _class_of(status: int, words: tuple[str | None, ...]) -> type[UpstreamError]
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status in _CLIENT_ERRORS:
-        return UpstreamContextExceeded if said is UpstreamContextExceeded else UpstreamRefused
+        too_large = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and said is UpstreamRateLimited
+        if too_large or said is UpstreamContextExceeded:  # more tokens than a minute may have, say: Groq
+            return UpstreamContextExceeded
+        return UpstreamMisspoke if said is UpstreamMisspoke else UpstreamRefused
     return UpstreamFailed if HTTPStatus.INTERNAL_SERVER_ERROR <= status < 600 else UpstreamInvalid  # noqa: PLR2004  # HTTP's own end

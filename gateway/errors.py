@@ -35,6 +35,7 @@
     │   │   └── UpstreamOutOfFunds 502  our account there is used up: no waiting of seconds cures it
     │   ├── UpstreamFailed        502  a 5xx, or an error inside a stream
     │   ├── UpstreamInvalid       502  an answer that is none
+    │   │   └── UpstreamMisspoke  502  its model wrote no such call or form: not held against it
     │   ├── UpstreamTruncated     502  an answer that stopped before its end
     │   └── UpstreamRefused       4xx  it blames the request: passed on, never retried, never held against it
     │       └── UpstreamContextExceeded 400  too long for this window: retried where the window is larger
@@ -55,6 +56,7 @@ from gateway.upstream_errors import UpstreamContextExceeded as UpstreamContextEx
 from gateway.upstream_errors import UpstreamError as UpstreamError
 from gateway.upstream_errors import UpstreamFailed as UpstreamFailed
 from gateway.upstream_errors import UpstreamInvalid as UpstreamInvalid
+from gateway.upstream_errors import UpstreamMisspoke as UpstreamMisspoke
 from gateway.upstream_errors import UpstreamOutOfFunds as UpstreamOutOfFunds
 from gateway.upstream_errors import UpstreamRateLimited as UpstreamRateLimited
 from gateway.upstream_errors import UpstreamRefused as UpstreamRefused

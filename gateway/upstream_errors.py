@@ -96,6 +96,13 @@ class UpstreamInvalid(UpstreamError):
     code = "upstream_invalid"
 
 
+class UpstreamMisspoke(UpstreamInvalid):
+    """What its model wrote is no call, or not the form that was asked for: another, or the next try, may do better."""
+
+    code = "upstream_misspoke"
+    blames_backend = False
+
+
 class UpstreamTruncated(UpstreamError):
     """The answer stopped before its end."""
 

@@ -1,4 +1,4 @@
-"""Reads answers in the shape of OpenAI's chat, streamed or whole, as deltas."""
+"""Reads answers in the shape of OpenAI's chat, streamed or whole, as deltas; and those of its completions."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from gateway.wire.openai_whole import opened
 from gateway.wire.sse import SseEvent, SseParser
 from gateway.wire.tool_calls import ToolCallRepair
 from gateway.wire.translation import AnswerReader
-from gateway.wire.upstream_codes import error_inside
+from gateway.wire.upstream_codes import broken_off, error_inside
 from gateway.wire.upstream_json import text_of
 
 
@@ -34,6 +34,7 @@ class _Output(msgspec.Struct):
     reasoning_content: Any = None
     reasoning: Any = None
     thinking_blocks: list[Any] | None = None
+    reasoning_details: Any = None
     refusal: Any = None
     tool_calls: list[Any] | None = None
     function_call: Any = None
@@ -43,6 +44,7 @@ class _Choice(msgspec.Struct):
     index: Any = 0
     delta: _Output | None = None
     message: _Output | None = None
+    text: Any = None
     logprobs: Any = None
     finish_reason: Any = None
     stop_reason: Any = None
@@ -57,6 +59,7 @@ class _Answer(msgspec.Struct):
     usage: Any = None
     error: Any = None
     object: Any = None
+    x_groq: Any = None
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
@@ -109,10 +112,13 @@ class ChatStreamReader:
             chunk = _ANSWER.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
-        if chunk.error or event.event == b"error":
-            self.error = error_inside(data, "the upstream reported an error inside its stream")
+        groqs = _groqs(chunk)
+        if chunk.error or event.event == b"error" or groqs.get("error"):
+            said = msgspec.json.encode(groqs) if groqs.get("error") and not chunk.error else data
+            self.error = error_inside(said, "the upstream reported an error inside its stream")
             return
         self._content.read(chunk, deltas)
+        self.error = self._content.broken
 
 
 class ChatWholeReader:
@@ -133,7 +139,10 @@ class ChatWholeReader:
         if not answer.choices:
             raise UpstreamInvalid("the upstream sent an answer without choices")
         deltas: list[Delta] = []
-        _Content().read(answer, deltas)
+        content = _Content()
+        content.read(answer, deltas)
+        if content.broken is not None:
+            raise content.broken
         deltas.append(AnswerEnd())
         return deltas
 
@@ -143,6 +152,7 @@ class _Content:
 
     def __init__(self) -> None:
         self.began = False
+        self.broken: UpstreamError | None = None
         self._started = False
         self._repair = ToolCallRepair()
         self._told: set[int] = set()
@@ -161,7 +171,7 @@ class _Content:
         for choice in answer.choices or ():
             self.began = True
             self._choice(choice, deltas)
-        usage = read_usage(answer.usage)
+        usage = read_usage(answer.usage) or read_usage(_groqs(answer).get("usage"))
         if usage is not None:
             deltas.append(UsageReport(usage=usage))
 
@@ -171,9 +181,14 @@ class _Content:
         output = choice.delta or choice.message
         if output is not None:
             self._output(at, output, choice.logprobs, deltas, whole=choice.delta is None)
+        elif text := text_of(choice.text):
+            deltas.append(TextDelta(text=text, choice=at))
         reason = choice.finish_reason
         if isinstance(reason, str) and reason and at not in self._finished:
             self._finished.add(at)
+            self.broken = self.broken or broken_off(reason)
+            if self.broken is not None:
+                return
             stops = (choice.stop_reason, choice.matched_stop)
             stop = next((it for it in stops if isinstance(it, str) and it), None)
             deltas.append(ChoiceFinish(reason=reason, stop_sequence=stop, choice=at))
@@ -184,7 +199,7 @@ class _Content:
         if thought and not (whole and blocks):  # the blocks of a whole answer say the same, thought by thought
             self._told.add(at)
             deltas.append(ReasoningDelta(text=thought, choice=at))
-        for block in blocks:
+        for block in blocks or _sealed(output.reasoning_details):
             self._thinking_block(at, block, deltas)
         _content(at, output.content, logprobs, deltas)
         if refusal := text_of(output.refusal):
@@ -216,6 +231,11 @@ class _Content:
                 deltas.append(ToolCallArguments(index=index, text=text, choice=at, custom=custom))
 
 
+def _groqs(answer: _Answer) -> dict[str, Any]:
+    """What Groq puts beside OpenAI's fields."""
+    return answer.x_groq if isinstance(answer.x_groq, dict) else {}
+
+
 def _start(answer: _Answer) -> AnswerStart:
     return AnswerStart(
         id=text_of(answer.id),
@@ -238,6 +258,14 @@ def _content(at: int, content: Any, logprobs: Any, deltas: list[Delta]) -> None:
         texts = [text_of(it.get("text") if isinstance(it, dict) else it) for it in _list(part.get("thinking"))]
         if any(texts):
             deltas.append(ReasoningDelta(text="".join(texts), choice=at))
+        if part.get("type") == "thinking" and (signature := text_of(part.get("signature"))):
+            deltas.append(ReasoningSignature(signature=signature, choice=at))
+
+
+def _sealed(details: Any) -> list[dict[str, Any]]:
+    """What of OpenRouter's ``reasoning_details`` is not in ``reasoning``: seals, and thoughts that nobody can read."""
+    known = [detail for detail in _list(details) if isinstance(detail, dict)]
+    return [{name: detail[name] for name in ("signature", "data") if detail.get(name)} for detail in known]
 
 
 def _list(value: Any) -> list[Any]:

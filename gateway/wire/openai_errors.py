@@ -62,17 +62,51 @@ def error_words(value: Any) -> tuple[str, str | None, str | None, str | None]:
         value = inner
     elif isinstance(inner, str) and inner and not isinstance(value.get("message"), str):
         value = {**value, "message": inner}
-    return _message(value), _word(value.get("type")), _word(value.get("code")), _word(value.get("param"))
+    param = _word(value.get("param")) or _word(_place(value))
+    return _message(value), _word(value.get("type")), _word(value.get("code")), param
+
+
+def is_moderated(body: bytes) -> bool:
+    """Whether an error says that the prompt was flagged, as OpenRouter does with a status that others have for keys."""
+    if b'"reasons"' not in body:
+        return False
+    try:
+        value = _DECODER.decode(body)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return False
+    error = value.get("error") if isinstance(value, dict) else None
+    metadata = error.get("metadata") if isinstance(error, dict) else None
+    return isinstance(metadata, dict) and bool(metadata.get("reasons"))
 
 
 def _message(fields: dict[str, Any]) -> str:
     for name in ("message", "detail", "msg", "title"):
         text = fields.get(name)
+        if isinstance(text, list) and text:
+            text = text[0]
         if isinstance(text, str) and text:
             return _plain(text, _MAX_MESSAGE_CHARS)
-        if isinstance(text, list) and text and isinstance(text[0], dict):
-            return _message(text[0])
+        if isinstance(text, dict):
+            return _message(text)
     return ""
+
+
+def _place(fields: dict[str, Any]) -> str | None:
+    """The field at fault as FastAPI says it, and Mistral with it: ``{"detail": [{"loc": ["body", "seed"]}]}``."""
+    for name in ("detail", "message"):
+        inner = fields.get(name)
+        if isinstance(inner, list) and inner:
+            inner = inner[0]
+        if isinstance(inner, dict):
+            place = inner.get("loc")
+            return _path(place) if isinstance(place, list) else _place(inner)
+    return None
+
+
+def _path(place: list[Any]) -> str:
+    """A place as a path into the body: ``messages[0].name``."""
+    steps = place[1:] if place[:1] == ["body"] else place
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
 
 
 def _word(value: Any) -> str | None:

@@ -17,6 +17,7 @@ from gateway.wire.openai_stream import OpenAIStream
 from gateway.wire.openai_whole import OpenAIWhole
 
 _FIELDS = msgspec.json.Decoder(Fields)
+_CONTINUOUS = b'"continuous_usage_stats"'
 _USAGE_ONLY = b'{"include_usage":true}'
 
 
@@ -58,6 +59,7 @@ class OpenAIFormat:
             include_usage=request.include_usage,
             max_event_bytes=max_event_bytes,
             uncounted=uncounted,
+            continuous=request.include_usage and _CONTINUOUS in bytes(request.raw.get("stream_options", b"")),
         )
 
     def error_body(self, error: HeadraceError) -> bytes:

@@ -19,7 +19,7 @@ from gateway.wire.openai_output import Output, is_nothing, shown_bytes
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.tool_calls import ToolCallRepair
-from gateway.wire.upstream_codes import error_inside
+from gateway.wire.upstream_codes import broken_off, error_inside
 
 Uncounted = Callable[[str, str, int, int], bytes]
 
@@ -41,6 +41,7 @@ class _Chunk(msgspec.Struct):
     usage: Any = None
     error: Any = None
     model: Any = None
+    x_groq: Any = None
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
@@ -48,6 +49,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _LIST_OF_FIELDS = msgspec.json.Decoder(list[dict[str, Raw]])
 _LIST = msgspec.json.Decoder(list[Any])
 _ENCODE = msgspec.json.Encoder().encode
+_NOTHING: dict[str, Any] = {}
 
 
 class OpenAIStream:
@@ -56,6 +58,7 @@ class OpenAIStream:
     Args:
         choices: how many choices the client asked for.
         include_usage: whether the client asked for the usage event.
+        continuous: whether it asked for counts in every event, which vLLM calls ``continuous_usage_stats``.
         max_event_bytes: the longest event that is let through.
         uncounted: makes the usage event where the client asked for it and the upstream did not count, out of the
             answer's id and model, when it was created, and the bytes of its text.
@@ -64,6 +67,7 @@ class OpenAIStream:
     __slots__ = (
         "_began",
         "_choices",
+        "_continuous",
         "_created_unix_s",
         "_envelope_bytes",
         "_finished",
@@ -84,7 +88,13 @@ class OpenAIStream:
     )
 
     def __init__(
-        self, *, choices: int, include_usage: bool, max_event_bytes: int, uncounted: Uncounted | None = None
+        self,
+        *,
+        choices: int,
+        include_usage: bool,
+        max_event_bytes: int,
+        uncounted: Uncounted | None = None,
+        continuous: bool = False,
     ) -> None:
         self.usage: Usage | None = None
         self.finish_reason = ""
@@ -95,6 +105,7 @@ class OpenAIStream:
         self.error: UpstreamError | None = None
         self._choices = choices
         self._include_usage = include_usage
+        self._continuous = continuous and include_usage
         self._max_event_bytes = max_event_bytes
         self._uncounted = uncounted
         self._id = ""
@@ -191,18 +202,24 @@ class OpenAIStream:
             chunk = _CHUNK.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
-        if chunk.error:
-            return self._fail(data)
+        groqs = chunk.x_groq if isinstance(chunk.x_groq, dict) else _NOTHING
+        if chunk.error or groqs.get("error"):
+            return self._fail(data if chunk.error else _ENCODE(groqs))
         if not self._began:
             self._open(chunk)
             self._began = bool(chunk.choices)  # an envelope without one is not yet an answer
         text_bytes = sum(self._look(choice) for choice in chunk.choices or ())
+        if self.error is not None:
+            return b""
         if text_bytes:
             self.output_bytes += text_bytes
             self._envelope_bytes = len(data) - text_bytes
         repaired = self._with_tool_calls_repaired(chunk, data)
         usage = read_usage(chunk.usage)
-        return frame(repaired) if usage is None else self._without_usage(repaired, usage, bool(chunk.choices))
+        if usage is not None:
+            return self._without_usage(repaired, usage, bool(chunk.choices))
+        self.usage = self.usage or read_usage(groqs.get("usage"))
+        return frame(repaired)
 
     def _open(self, chunk: _Chunk) -> None:
         """Takes note of the envelope, which all chunks share."""
@@ -213,6 +230,7 @@ class OpenAIStream:
     def _look(self, choice: _Choice) -> int:
         """Takes note of one choice; returns the length of what it shows."""
         if isinstance(choice.finish_reason, str) and choice.finish_reason:
+            self.error = self.error or broken_off(choice.finish_reason)
             self._finished.add(_index(choice))
             self.finish_reason = self.finish_reason or choice.finish_reason
             self.visible = True
@@ -243,7 +261,9 @@ class OpenAIStream:
         fields = _FIELDS.decode(data)
         if self._include_usage:
             self._usage_chunk = fields
-        return frame(edit(fields, {"usage": None})) if has_choices else b""
+        if not has_choices:
+            return b""
+        return frame(data if self._continuous else edit(fields, {"usage": None}))
 
     def _finish(self) -> bytes:
         """The usage event, if the client asked for it, and the end mark."""

@@ -8,7 +8,7 @@ from msgspec import Raw
 from gateway.errors import UpstreamInvalid
 from gateway.wire.openai_output import Output, shown_bytes
 from gateway.wire.openai_usage import read_usage
-from gateway.wire.upstream_codes import error_inside
+from gateway.wire.upstream_codes import broken_off, error_inside
 from gateway.wire.whole_look import WholeLook
 
 
@@ -44,6 +44,8 @@ class OpenAIWhole(WholeLook):
         for choice in answer.choices:
             if not self.finish_reason and isinstance(choice.finish_reason, str):
                 self.finish_reason = choice.finish_reason
+                if (error := broken_off(self.finish_reason)) is not None:
+                    raise error
             self.output_bytes += shown_bytes(choice.message, choice.text)
         return body
 

@@ -9,6 +9,7 @@ from msgspec import Raw
 from gateway.price import Usage
 from gateway.types import ChatRequest
 from gateway.wire.deltas import AnswerStart
+from gateway.wire.openai_usage import cost_stated_in
 from gateway.wire.upstream_json import tokens_at
 
 # What an answer says of settings that the request left out.
@@ -113,6 +114,7 @@ def read_response_usage(value: Any) -> Usage | None:
         cache_write_tokens=tokens_at(details, "cache_write_tokens"),
         reasoning_tokens=min(tokens_at(value.get("output_tokens_details"), "reasoning_tokens"), output_tokens),
         estimated=value.get("estimated") is True,
+        stated_usd=cost_stated_in(value),
     )
 
 

@@ -6,8 +6,12 @@ from gateway.errors import (
     UpstreamContextExceeded,
     UpstreamError,
     UpstreamFailed,
+    UpstreamMisspoke,
     UpstreamOutOfFunds,
     UpstreamRateLimited,
+    UpstreamTimeout,
+    UpstreamTruncated,
+    UpstreamUnauthorised,
 )
 from gateway.wire.openai_errors import read_error
 from gateway.wire.redaction import redact
@@ -30,10 +34,30 @@ _CONTEXT_EXCEEDED = (
 )
 _RATE_LIMITED = ("rate_limit_exceeded", "rate_limit_error", "rate_limit_reached_error")
 
+_MISSPOKE = ("tool_use_failed", "json_validate_failed", "output_parse_failed")  # Groq
+_BROKEN_OFF = frozenset(
+    {
+        "error",  # OpenRouter
+        "abort",  # vLLM, SGLang
+        "insufficient_system_resource",  # DeepSeek
+    }
+)
+"""Reasons of an end that is none."""
+
+_STATUSES: dict[str | None, type[UpstreamError]] = {
+    # a status for a code, in the middle of an answer that began well: OpenRouter
+    "401": UpstreamUnauthorised,
+    "402": UpstreamOutOfFunds,
+    "408": UpstreamTimeout,
+    "429": UpstreamRateLimited,
+    "504": UpstreamTimeout,
+}
+
 _CLASSES: dict[str, type[UpstreamError]] = {
     **dict.fromkeys(_OUT_OF_FUNDS, UpstreamOutOfFunds),
     **dict.fromkeys(_CONTEXT_EXCEEDED, UpstreamContextExceeded),
     **dict.fromkeys(_RATE_LIMITED, UpstreamRateLimited),
+    **dict.fromkeys(_MISSPOKE, UpstreamMisspoke),
 }
 
 
@@ -43,19 +67,25 @@ def class_of_words(words: Iterable[str | None]) -> type[UpstreamError] | None:
     An account that is used up goes before a rate limit: some providers send both words together.
     """
     found = {_CLASSES[word] for word in words if word in _CLASSES}
-    return next(
-        (cls for cls in (UpstreamOutOfFunds, UpstreamContextExceeded, UpstreamRateLimited) if cls in found), None
-    )
+    order = (UpstreamOutOfFunds, UpstreamContextExceeded, UpstreamRateLimited, UpstreamMisspoke)
+    return next((cls for cls in order if cls in found), None)
+
+
+def broken_off(reason: str) -> UpstreamError | None:
+    """The error of an answer that ends with ``reason``; ``None`` where that is an end."""
+    if reason not in _BROKEN_OFF:
+        return None
+    return UpstreamTruncated("the upstream broke its answer off", upstream_code=reason)
 
 
 def error_inside(body: bytes, unsaid: str) -> UpstreamError:
     """The error that an upstream sent where an answer should be, or in the middle of one; ``unsaid`` if it is mute.
 
-    ``UpstreamFailed``, unless its code or type says more. Of an account that is used up no words go on: a client would
-    think that it was its own.
+    ``UpstreamFailed``, unless its code or type says more. Of an account that is used up or refused no words go on: a
+    client would think that it was its own.
     """
     message, kind, code, param = read_error(body)
-    cls = class_of_words((kind, code)) or UpstreamFailed
-    if cls is UpstreamOutOfFunds:
+    cls = class_of_words((kind, code)) or _STATUSES.get(code) or UpstreamFailed
+    if issubclass(cls, UpstreamUnauthorised):
         return cls("the upstream refused our account", upstream_type=kind, upstream_code=code)
     return cls(redact(message) or unsaid, upstream_type=kind, upstream_code=code, param=param)

@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -6,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends import _http
-from backends._http import REFUSAL_BYTES, Refusal, UpstreamNotFound, from_refusal, refusal_body
+from backends._http import REFUSAL_BYTES, Refusal, UpstreamNotFound, UpstreamTierFull, from_refusal, refusal_body
 from gateway.errors import (
     ConnectionsBusy,
     UpstreamContextExceeded,
     UpstreamError,
     UpstreamFailed,
     UpstreamInvalid,
+    UpstreamMisspoke,
     UpstreamOutOfFunds,
     UpstreamRateLimited,
     UpstreamRefused,
@@ -48,6 +50,7 @@ def test_our_own_connection_limit_is_not_held_against_the_backend() -> None:
         (413, UpstreamRefused),
         (422, UpstreamRefused),
         (429, UpstreamRateLimited),
+        (498, UpstreamTierFull),
         (451, UpstreamRefused),
         (500, UpstreamFailed),
         (502, UpstreamFailed),
@@ -194,3 +197,47 @@ async def test_who_cancels_is_not_kept_waiting() -> None:
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (413, {"error": {"message": "8000 tokens a minute", "code": "rate_limit_exceeded"}}, UpstreamContextExceeded),
+        (400, {"error": {"message": "Failed to call a function", "code": "tool_use_failed"}}, UpstreamMisspoke),
+        (400, {"error": {"message": "no JSON", "code": "json_validate_failed"}}, UpstreamMisspoke),
+        (403, {"error": {"message": "flagged", "code": 403, "metadata": {"reasons": ["x"]}}}, UpstreamRefused),
+        (403, {"error": {"message": "no", "code": 403, "metadata": {"reasons": []}}}, UpstreamUnauthorised),
+    ],
+)
+def test_what_a_status_alone_would_tell_wrongly(status: int, body: dict[str, Any], expected: type) -> None:
+    """A request beyond our allowance, a model that wrote no call, and a prompt that was flagged; nobody suffers."""
+    error = _refusal(status, body)
+    assert expected is type(error)
+    assert (expected is UpstreamUnauthorised) is error.blames_backend
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "param"),
+    [
+        (
+            {
+                "object": "error",
+                "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "No extras"}]},
+                "type": "invalid_request_error",
+            },
+            "No extras",
+            "seed",
+        ),
+        (
+            {"detail": [{"loc": ["body", "messages", 1, "assistant", "refusal"], "msg": "No extras", "input": "x"}]},
+            "No extras",
+            "messages[1].assistant.refusal",
+        ),
+        ({"object": "Error", "message": [{"loc": ["body", "tools"], "msg": "No extras"}]}, "No extras", "tools"),
+        ({"detail": "Not Found"}, "Not Found", None),
+    ],
+)
+def test_mistrals_errors_name_the_field(body: dict[str, Any], message: str, param: str | None) -> None:
+    """As FastAPI has them: the words and the place stand in a list, and what was sent is not repeated."""
+    error = _refusal(422, body)
+    assert (message, param, 422) == (error.message, error.param, error.http_status)

@@ -96,7 +96,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"response_format": {"type": "json_object"}}, "response_format"),
     ({"reasoning_effort": "odd"}, "reasoning_effort"),
     ({"reasoning_effort": "low", "max_tokens": 100}, "reasoning_effort"),
-    ({"tools": [{"type": "custom"}]}, "tools[0]"),
+    ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0]"),
     ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
     (
         {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},

@@ -63,7 +63,7 @@ def test_any_words_make_valid_json_on_one_line(words: str) -> None:
         ({"error": "Bad Request", "message": "m", "code": "c"}, ("m", None, "c", None)),
         ({"message": "m"}, ("m", None, None, None)),
         ({"detail": "m"}, ("m", None, None, None)),
-        ({"detail": [{"loc": ["body", "n"], "msg": "m", "type": "int"}]}, ("m", None, None, None)),
+        ({"detail": [{"loc": ["body", "n"], "msg": "m", "type": "int"}]}, ("m", None, None, "n")),
         (
             {"object": "error", "message": "m", "type": "BadRequestError", "param": None, "code": 400},
             ("m", "BadRequestError", "400", None),

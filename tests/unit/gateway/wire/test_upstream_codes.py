@@ -5,8 +5,10 @@ from gateway.errors import (
     UpstreamContextExceeded,
     UpstreamError,
     UpstreamFailed,
+    UpstreamMisspoke,
     UpstreamOutOfFunds,
     UpstreamRateLimited,
+    UpstreamTimeout,
 )
 from gateway.wire.openai_errors import error_body
 from gateway.wire.upstream_codes import error_inside
@@ -19,7 +21,11 @@ from gateway.wire.upstream_codes import error_inside
         ({"type": "rate_limit_error"}, UpstreamRateLimited),
         ({"code": "insufficient_quota", "type": "rate_limit_error"}, UpstreamOutOfFunds),
         ({"code": "context_length_exceeded"}, UpstreamContextExceeded),
-        ({"code": 429}, UpstreamFailed),
+        ({"code": 429}, UpstreamRateLimited),
+        ({"code": 402}, UpstreamOutOfFunds),
+        ({"code": 504}, UpstreamTimeout),
+        ({"code": 502}, UpstreamFailed),
+        ({"code": "tool_use_failed"}, UpstreamMisspoke),
         ({"type": "server_error"}, UpstreamFailed),
         ({}, UpstreamFailed),
     ],
