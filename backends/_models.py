@@ -89,4 +89,5 @@ def _with(facts: ModelFacts | None, unsaid: ModelFacts) -> ModelFacts:
         price=unsaid.price if facts.price is None else facts.price,
         card=unsaid.card if facts.card is None else facts.card.over(unsaid.card),
         refuses=facts.refuses or unsaid.refuses,
+        load_s=unsaid.load_s,
     )

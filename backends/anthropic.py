@@ -19,10 +19,12 @@ from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
+from gateway.wire.anthropic_count import push_whole
 from gateway.wire.anthropic_reader import anthropic_reader
 from gateway.wire.chat_to_anthropic import CARRIES, Terms, anthropic_body
 from gateway.wire.formats import FORMATS
 from gateway.wire.hub import TRANSLATED, answering, chat_request, without_dropped
+from gateway.wire.own_answers import loaded
 
 _PATHS: Mapping[Operation, str] = {
     Operation.MESSAGES: "/messages",
@@ -131,6 +133,8 @@ class Anthropic:
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
         operation = call.request.arrival.operation
+        if operation not in _PATHS and (own := loaded(call)) is not None:
+            return await push_whole(sink, own)
         headers = self._headers(dict(call.request.arrival.format_headers))
         if self.propagate_trace:
             headers |= headers_for(call.trace)

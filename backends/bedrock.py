@@ -21,10 +21,11 @@ from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
-from gateway.wire.anthropic_count import estimated_count, push_whole
+from gateway.wire.anthropic_count import push_whole
 from gateway.wire.chat_to_converse import CARRIES, ConverseTerms, converse_body
 from gateway.wire.converse_reader import converse_reader
 from gateway.wire.hub import TRANSLATED, answering, chat_request
+from gateway.wire.own_answers import own_answer
 
 if TYPE_CHECKING:
     from backends._aws_signature import AwsAccount
@@ -161,8 +162,8 @@ class Bedrock:
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
-        if call.request.arrival.operation is Operation.COUNT_TOKENS:
-            return await push_whole(sink, estimated_count(call))
+        if (own := own_answer(call)) is not None:
+            return await push_whole(sink, own)
         from backends._aws_event_stream import AwsEventParser  # noqa: PLC0415  # there since the start
 
         streamed = call.request.stream

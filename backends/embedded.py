@@ -33,10 +33,12 @@ from gateway.ports import Sink, Surroundings
 from gateway.price import Price
 from gateway.types import Call, Finish, Operation
 from gateway.wire.anthropic_count import count_body, push_whole
-from gateway.wire.hub import TRANSLATED, as_chat, chat_request
+from gateway.wire.hub import EMBEDDED, TRANSLATED, as_chat, chat_request
+from gateway.wire.own_answers import loaded
 
-_OF_TEXT = frozenset({Operation.COMPLETION, Operation.EMBEDDING})
+_OF_TEXT = frozenset({Operation.COMPLETION, Operation.EMBEDDING}) | EMBEDDED
 _OF_CHATS = frozenset({Operation.CHAT}) | TRANSLATED
+_TRANSLATES = TRANSLATED | EMBEDDED
 """What needs a chat template."""
 
 _LEAST_STALLED_AFTER_S = 1.0
@@ -184,7 +186,7 @@ class Embedded:
         return BackendFacts(
             models={self._served: model},
             operations=_OF_TEXT | _OF_CHATS if chats else _OF_TEXT,
-            translates=TRANSLATED,
+            translates=_TRANSLATES,
             concurrency=self.slots,
             down=life.down,
             back_in_s=life.back_in_s,
@@ -251,11 +253,13 @@ class Embedded:
         engine, down, n = life.engine, life.down, call.request.n
         if engine is None or life.world is None or down is not None:
             raise UpstreamUnreachable(down or "the engine is not started")
-        if call.request.arrival.operation is Operation.EMBEDDING:
-            return await _embed(engine, call, sink)
         if call.request.arrival.operation is Operation.COUNT_TOKENS:
             return await push_whole(sink, count_body(await _counted(engine, call)))
+        if (own := loaded(call)) is not None:
+            return await push_whole(sink, own)
         call, sink = as_chat(call, sink)
+        if call.request.arrival.operation is Operation.EMBEDDING:
+            return await _embed(engine, call, sink)
         requests = generations(call)
         for request in requests[1:]:
             await engine.check(request)  # what cannot be served must be known before the first prompt is answered

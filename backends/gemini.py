@@ -17,10 +17,11 @@ from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
-from gateway.wire.anthropic_count import estimated_count, push_whole
+from gateway.wire.anthropic_count import push_whole
 from gateway.wire.chat_to_gemini import CARRIES, Thinking, gemini_body
 from gateway.wire.gemini_reader import gemini_reader
 from gateway.wire.hub import TRANSLATED, answering, chat_request
+from gateway.wire.own_answers import own_answer
 
 _ADDRESS = "https://generativelanguage.googleapis.com/v1beta"
 _KEY_ENV = "GEMINI_API_KEY"
@@ -116,8 +117,8 @@ class Gemini:
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
-        if call.request.arrival.operation is Operation.COUNT_TOKENS:
-            return await push_whole(sink, estimated_count(call))
+        if (own := own_answer(call)) is not None:
+            return await push_whole(sink, own)
         body = gemini_body(chat_request(call), self.thinking)
         verb = "streamGenerateContent?alt=sse" if call.request.stream else "generateContent"
         ask = Ask(

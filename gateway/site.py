@@ -17,15 +17,17 @@ from gateway.door import Door, new_request_id
 from gateway.endpoints import OPERATIONS
 from gateway.engine_page import engine_page
 from gateway.errors import ClientError, Forbidden, HeadraceError, MethodNotAllowed, NotFound, UpgradeRefused
+from gateway.exchange import RawHeaders
 from gateway.fleet.fleet import Fleet
 from gateway.metrics_key import MetricsKey
 from gateway.model_pages import ModelPages
+from gateway.ollama_pages import RUNNING, OllamaPages, greets, speaks_ollama
 from gateway.openapi.document_page import DocumentPage
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import JSON, Answer, Told, json_answer_of
 from gateway.ports import Backend
 from gateway.rules.world import World
-from gateway.wire import anthropic_errors
+from gateway.wire import anthropic_errors, ollama_errors
 from gateway.wire.anthropic_models import is_anthropic_client
 from gateway.wire.openai_errors import error_body
 
@@ -45,6 +47,7 @@ class Home(Struct, kw_only=True):
 
     name: Literal["headrace"]
     docs: str
+    ollama: str
 
 
 class Health(Struct, kw_only=True):
@@ -158,7 +161,7 @@ class Front:
             if scope["path"] in OPERATIONS:
                 raise _refusal_of(scope)
         except ClientError as error:
-            await _error_response(error, is_anthropic_client(scope["path"], scope["headers"]))(scope, receive, send)
+            await _error_response(error, scope["path"], scope["headers"])(scope, receive, send)
         else:
             await self._site(scope, receive, send)
 
@@ -175,6 +178,7 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
     routes: list[Any] = [
         *_own_pages(outlook),
         *ModelPages(outlook.world, started_unix_s=outlook.started_unix_s).routes(),
+        *OllamaPages(outlook.world, started_unix_s=outlook.started_unix_s).routes(),
         *outlook.pages,
     ]
     routes += DocumentPage(lambda: routes).routes()
@@ -185,8 +189,10 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
 
 
 def _own_pages(outlook: Outlook) -> list[Page]:
-    async def home(_: Request) -> Response:
-        return json_answer({"name": "headrace", "docs": "/v1/models lists what can be asked for"})
+    async def home(request: Request) -> Response:
+        if greets(request.headers):
+            return Response(RUNNING, media_type=_PLAIN)
+        return json_answer({"name": "headrace", "docs": "/v1/models lists what can be asked for", "ollama": RUNNING})
 
     async def healthz(_: Request) -> Response:
         return json_answer({"status": "ok"})
@@ -238,12 +244,15 @@ async def _bug(request: Request, __: Exception) -> Response:
 
 
 def _told(request: Request, error: HeadraceError) -> Response:
-    return _error_response(error, is_anthropic_client(request.url.path, request.headers.raw))
+    return _error_response(error, request.url.path, request.headers.raw)
 
 
-def _error_response(error: HeadraceError, to_anthropic: bool) -> Response:  # noqa: FBT001  # private
+def _error_response(error: HeadraceError, path: str, headers: RawHeaders) -> Response:
     """The error in the shape of the client's own API."""
-    body = anthropic_errors.error_body(error) if to_anthropic else error_body(error)
+    if speaks_ollama(path):
+        body = ollama_errors.error_body(error)
+    else:
+        body = anthropic_errors.error_body(error) if is_anthropic_client(path, headers) else error_body(error)
     response = Response(body, status_code=error.http_status)
     response.raw_headers += error_headers(new_request_id(), error)
     return response

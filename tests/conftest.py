@@ -12,7 +12,7 @@ from hypothesis import settings
 from gateway.clock import SystemClock
 from gateway.ports import Surroundings
 from gateway.transport.client import open_connections
-from gateway.types import Arrival, Call, ChatRequest, Finish, Operation, TraceContext
+from gateway.types import EMBEDDINGS, OLLAMA, Arrival, Call, ChatRequest, Finish, Operation, TraceContext
 from gateway.wire.format import Format, StreamView, WholeView
 
 settings.register_profile("headrace", deadline=None)  # no test asserts a time, and the machine may be busy
@@ -28,6 +28,7 @@ pytest_plugins = [
     "tests.redis_servers",
 ]
 
+_OLLAMA_OPTIONS = {"max_tokens": "num_predict", "seed": "seed", "temperature": "temperature"}
 TRACE = TraceContext(trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331")
 
 
@@ -114,6 +115,9 @@ class RecordingSink:
         """The text of each choice, put together again."""
         if self._request.arrival.operation is Operation.MESSAGES:
             return {0: "".join(self._blocks())}
+        if self._request.arrival.operation in OLLAMA:
+            lines = [msgspec.json.decode(line) for line in self.received.splitlines()]
+            return {0: "".join(line.get("message", {}).get("content", "") or line.get("response", "") for line in lines)}
         texts: dict[int, str] = {}
         for choice in self._choices():
             content = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
@@ -168,10 +172,13 @@ def make_call() -> Callable[..., Call]:
 
     def make(operation: Operation = Operation.CHAT, *, model: str = "served", **fields: object) -> Call:
         prompt = {"messages": [{"role": "user", "content": "Say a few words."}]}
-        if operation is Operation.COMPLETION:
+        if operation in {Operation.COMPLETION, Operation.OLLAMA_GENERATE, Operation.OLLAMA_EMBEDDINGS}:
             prompt = {"prompt": "Once upon a time"}
-        elif operation is Operation.EMBEDDING:
+        elif operation in EMBEDDINGS:
             prompt = {"input": "Once upon a time"}
+        if operation in OLLAMA:
+            options = {_OLLAMA_OPTIONS[name]: fields.pop(name) for name in list(fields) if name in _OLLAMA_OPTIONS}
+            fields |= {"options": options} if options else {}
         arrival = Arrival(
             id="req_1", operation=operation, tenant="t", received_s=0.0, received_unix_s=1.7e9, trace=TRACE
         )

@@ -38,7 +38,7 @@ class Cascade:
         self._docket = docket
         self._journal = loop.journal
         self._clock = loop.bench.clock
-        self._held = Held(loop.exchange, holding_headers(loop.ctx.request.arrival.id), self._clock.now_s)
+        self._held = Held(loop.exchange, holding_headers(loop.ctx.request), self._clock.now_s)
         self._deadline_s = loop.limits.now_s() + loop.route.patience.total_s
         self._reasons: list[str] = []
 

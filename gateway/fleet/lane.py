@@ -31,7 +31,7 @@ class Look(NamedTuple):
 class Lane:
     """What of a candidate stays the same from request to request, until the backend's facts change."""
 
-    __slots__ = ("_idle", "backend", "cache", "cooling_key", "draining", "facts", "limit", "model", "standing")
+    __slots__ = ("_idle", "_load_s", "backend", "cache", "cooling_key", "draining", "facts", "limit", "model", "standing")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Lane:
         self.standing = standing
         self.limit = limit
         self._idle = _idle(target.backend, model, facts, price)  # a changed copy takes a third of the time of a new one
+        self._load_s = facts.models.get(model, facts.unlisted).load_s
         self.cooling_key = cooling_key(target.backend, standing.model)
         self.cache = standing.cache
 
@@ -73,7 +74,7 @@ class Lane:
         step_s = work.decoding.seconds_per_token(work.in_flight + of_others + 1, work.kv_tokens + prompt_tokens)
         if facts.seconds_per_token is not None:
             step_s *= facts.seconds_per_token / work.decoding.seconds_per_token(1, prompt_tokens)
-        wait_s = work.queued_s(look.now_s) if work.in_flight else 0.0
+        wait_s = work.queued_s(look.now_s) if work.in_flight else self._load_s
         places = self.places
         if places is not None and in_flight >= places:
             wait_s += work.slot_s(in_flight, places, step_s)

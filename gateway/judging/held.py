@@ -1,12 +1,12 @@
 """The client's exchange while an answer waits for its judgement: nothing of it goes out before ``release``.
 
 A stream that is held may be kept alive: its status line goes out, then a comment from time to time, which every reader
-of server-sent events ignores. The answer's own headers cannot follow then; ``x-headrace-cascade: held`` says so.
+of server-sent events ignores, or a line of Ollama's that says nothing. The answer's own headers cannot follow then; ``x-headrace-cascade: held`` says so.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from gateway.errors import ClientGone, UpstreamError
 from gateway.exchange import Exchange, RawHeaders
@@ -15,6 +15,11 @@ from gateway.types import Operation, Status
 
 _OK = 200
 _COMMENT = b": held until it is judged\n\n"
+_LINES: Mapping[Operation, bytes] = {
+    Operation.OLLAMA_CHAT: b'{"message":{"role":"assistant","content":""},"done":false}\n',
+    Operation.OLLAMA_GENERATE: b'{"response":"","done":false}\n',
+}
+"""What stands for a comment where there are none."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -178,4 +183,4 @@ class Held:
                 await sleep(every_s)
                 if not self._exchange.started:
                     await self._exchange.open(_OK, self._opening)
-                await self._exchange.write(_COMMENT)
+                await self._exchange.write(_LINES.get(self.operation, _COMMENT))

@@ -10,6 +10,7 @@ from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated, Upst
 from gateway.openapi.answers import AnthropicError, OpenAIError
 from gateway.openapi.headers import of_errors
 from gateway.openapi.inference import told_of
+from gateway.openapi.ollama_answers import OllamaError
 from gateway.openapi.page import Page
 from gateway.openapi.schemas import Schemas
 from gateway.openapi.told import JSON, Answer, Parameter, Told
@@ -20,6 +21,7 @@ _ENVELOPES: Mapping[str, tuple[Any, ...]] = {
     "openai": (OpenAIError,),
     "anthropic": (AnthropicError,),
     "either": (OpenAIError, AnthropicError),
+    "ollama": (OllamaError,),
 }
 _SCHEMES: Mapping[str, Fields] = {
     "bearer": {"type": "http", "scheme": "bearer"},

@@ -26,17 +26,20 @@ from gateway.errors import (
     UpstreamUnauthorised,
     UpstreamUnreachable,
 )
-from gateway.openapi import answers, events
+from gateway.openapi import answers, events, ollama_answers
 from gateway.openapi.headers import ANSWERED, REQUEST_HEADERS
 from gateway.openapi.told import JSON, Answer, Envelope, Events, Parameter, Shape, Told
 from gateway.types import Operation
 from gateway.wire.anthropic_request import CountedBody, MessagesBody
+from gateway.wire.ollama_embeddings import OllamaEmbedBody, OllamaEmbeddingsBody
+from gateway.wire.ollama_request import OllamaChatBody, OllamaGenerateBody
 from gateway.wire.openai_chat import ChatBody
 from gateway.wire.openai_completions import CompletionBody
 from gateway.wire.openai_embeddings import EmbeddingsBody
 from gateway.wire.responses_request import ResponseBody
 
 EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
 
 ERRORS: tuple[type[HeadraceError], ...] = (
     InvalidRequest,
@@ -71,6 +74,7 @@ class _Kind(NamedTuple):
     tag: str
     envelope: Envelope = "openai"
     parameters: tuple[Parameter, ...] = ()
+    lines: bool = False
 
 
 _ANTHROPIC = tuple(
@@ -121,7 +125,22 @@ _ANTHROPIC_KINDS: Mapping[Operation, _Kind] = {
         _ANTHROPIC,
     ),
 }
-_KINDS: Mapping[Operation, _Kind] = MappingProxyType({**_OPENAI_KINDS, **_ANTHROPIC_KINDS})
+_OLLAMA_KINDS: Mapping[Operation, _Kind] = {
+    operation: _Kind(f"Ollama's {words}", body, answer, None, tag="ollama", envelope="ollama", lines=lines)
+    for operation, words, body, answer, lines in (
+        (Operation.OLLAMA_CHAT, "chat", OllamaChatBody, ollama_answers.OllamaChatAnswer, True),
+        (Operation.OLLAMA_GENERATE, "generate", OllamaGenerateBody, ollama_answers.OllamaGenerateAnswer, True),
+        (Operation.OLLAMA_EMBED, "embeddings", OllamaEmbedBody, ollama_answers.OllamaEmbedAnswer, False),
+        (
+            Operation.OLLAMA_EMBEDDINGS,
+            "embeddings of one text, as they were before",
+            OllamaEmbeddingsBody,
+            ollama_answers.OllamaEmbeddingsAnswer,
+            False,
+        ),
+    )
+}
+_KINDS: Mapping[Operation, _Kind] = MappingProxyType({**_OPENAI_KINDS, **_ANTHROPIC_KINDS, **_OLLAMA_KINDS})
 
 
 def told_of(operation: Operation) -> Told:
@@ -135,9 +154,12 @@ def told_of(operation: Operation) -> Told:
     headers = dict(ANSWERED)
     if kind.events is not None:
         shapes[EVENTS] = kind.events
+    if kind.lines:
+        words = "A JSON value on each line, unless the request has `stream: false`."
+        shapes[LINES] = {"type": "string", "description": words}
     if kind.envelope == "anthropic":
         headers["request-id"] = headers["x-request-id"]
-    always = _ALWAYS if kind.events is None else _ALWAYS - {"x-headrace-attempts"}
+    always = _ALWAYS if kind.events is None and not kind.lines else _ALWAYS - {"x-headrace-attempts"}
     answer = Answer(words="The answer.", shapes=shapes, headers=headers, always=always)
     return Told(
         summary=kind.summary,

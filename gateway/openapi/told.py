@@ -13,7 +13,7 @@ Shape = Any
 """Of a body: a type that msgspec reads or writes, from which its schema is made, several of which one holds as a tuple,
 a JSON schema as a mapping, or ``Events``; ``None`` where there is none."""
 
-Envelope = Literal["openai", "anthropic", "either"]
+Envelope = Literal["openai", "anthropic", "either", "ollama"]
 """Whose errors a route tells: ``either`` where the client's headers decide between the first two."""
 
 

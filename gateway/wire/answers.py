@@ -19,6 +19,7 @@ from gateway.wire.deltas import (
     ToolCallStart,
     UsageReport,
 )
+from gateway.wire.ollama_reader import ollama_reader
 from gateway.wire.openai_reading import read_openai_answer
 from gateway.wire.responses_reading import read_response_answer
 from gateway.wire.translation import AnswerReader, ReaderOf
@@ -108,5 +109,7 @@ _READERS: Mapping[Operation, ReadAnswer] = MappingProxyType(
         Operation.COMPLETION: read_openai_answer,
         Operation.MESSAGES: _through(anthropic_reader),
         Operation.RESPONSE: read_response_answer,
+        Operation.OLLAMA_CHAT: _through(ollama_reader),
+        Operation.OLLAMA_GENERATE: _through(ollama_reader),
     }
 )

@@ -81,6 +81,12 @@ class ToolCallArguments(Struct, frozen=True, kw_only=True, gc=False):
     custom: bool = False
 
 
+class VectorsDelta(Struct, frozen=True, kw_only=True):
+    """Vectors, each a list of numbers, in the order of the texts that they are of."""
+
+    vectors: list[Any]
+
+
 class ChoiceFinish(Struct, frozen=True, kw_only=True, gc=False):
     """A choice is over.
 
@@ -112,6 +118,7 @@ Delta = (
     | RedactedReasoning
     | ToolCallStart
     | ToolCallArguments
+    | VectorsDelta
     | ChoiceFinish
     | UsageReport
     | AnswerEnd

@@ -4,7 +4,7 @@ A backend that speaks chat calls ``as_chat`` and goes on with what comes back. A
 out of ``chat_request`` and puts ``answering`` between its upstream and the sink.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,25 +13,51 @@ from msgspec.structs import replace
 from gateway.ports import Sink
 from gateway.request_fields import names_path
 from gateway.types import Call, ChatRequest, Operation
-from gateway.wire.anthropic_writer import anthropic_writer
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_reader import chat_reader
-from gateway.wire.chat_writer import chat_writer
 from gateway.wire.custom_tools import as_functions, custom_names, reading_customs
-from gateway.wire.responses_writer import responses_writer
-from gateway.wire.translation import ReaderOf, TranslatingSink, WriterOf
+from gateway.wire.translation import ReaderOf, TranslatingSink
+from gateway.wire.vectors import openai_vectors_reader
+from gateway.wire.writers import WRITERS as WRITERS
+from gateway.wire.writers import writer_for
 
-WRITERS: Mapping[Operation, WriterOf] = MappingProxyType(
-    {Operation.CHAT: chat_writer, Operation.MESSAGES: anthropic_writer, Operation.RESPONSE: responses_writer}
+TRANSLATED = frozenset(
+    {
+        Operation.MESSAGES,
+        Operation.COUNT_TOKENS,
+        Operation.RESPONSE,
+        Operation.OLLAMA_CHAT,
+        Operation.OLLAMA_GENERATE,
+    }
 )
-"""The writers of all client formats that an answer can be translated to."""
+"""What a backend serves by translation that speaks OpenAI's chat."""
 
-TRANSLATED = frozenset(WRITERS) - {Operation.CHAT} | {Operation.COUNT_TOKENS}
-"""What a backend serves by translation that speaks OpenAI's chat: a count needs no answer to be translated."""
+EMBEDDED = frozenset({Operation.OLLAMA_EMBED, Operation.OLLAMA_EMBEDDINGS})
+"""What a backend serves by translation that speaks OpenAI's embeddings."""
+
+_READERS: Mapping[Operation, ReaderOf] = MappingProxyType(
+    {
+        Operation.CHAT: chat_reader,
+        Operation.COMPLETION: chat_reader,
+        Operation.EMBEDDING: openai_vectors_reader,
+    }
+)
+"""What reads the answers of who speaks OpenAI's."""
+
+_CHATS = frozenset({Operation.CHAT})
+
+
+def translated(spoken: Collection[Operation]) -> frozenset[Operation]:
+    """What a backend serves by translation that speaks these of OpenAI's itself."""
+    by_chat = TRANSLATED if Operation.CHAT in spoken else frozenset()
+    by_vectors = EMBEDDED if Operation.EMBEDDING in spoken else frozenset()
+    return (by_chat | by_vectors).difference(spoken)
 
 
 def as_chat(call: Call, sink: Sink, *, custom_tools: bool = False, verbatim: bool = True) -> tuple[Call, Sink]:
     """The call as one of OpenAI's chat, and a sink that takes a chat's answer; both as they are where it is one.
+
+    What has the shape of another of OpenAI's operations (``Translation.into``) becomes that.
 
     ``custom_tools`` tells that they are known there. Where answers are not to be passed on as they are (``verbatim`` is
     false), the sink reads and rewrites them.
@@ -39,16 +65,18 @@ def as_chat(call: Call, sink: Sink, *, custom_tools: bool = False, verbatim: boo
     Raises:
         UpstreamRefused: something in the request has no place in a chat, which ``param`` names.
     """
-    request = chat_request(call, custom_tools=custom_tools)
+    request = chat_request(call, custom_tools=custom_tools, into=_READERS)
     if call.request.translation is None and verbatim and (custom_tools or not custom_names(call.request.raw)):
         return (call if request is call.request else replace(call, request=request)), sink
-    return replace(call, request=request), answering(call, sink, chat_reader, custom_tools=custom_tools)
+    reader_of = _READERS[request.arrival.operation]
+    return replace(call, request=request), answering(call, sink, reader_of, custom_tools=custom_tools)
 
 
-def chat_request(call: Call, *, custom_tools: bool = False) -> ChatRequest:
+def chat_request(call: Call, *, custom_tools: bool = False, into: Collection[Operation] = _CHATS) -> ChatRequest:
     """The request with ``raw`` in the shape of OpenAI's chat, and ``arrival.operation`` to match.
 
     What the route lets it lose is not there any more. Unless ``custom_tools`` are known, they are functions now.
+    ``into`` are the operations whose shape it may have.
 
     Raises:
         UpstreamRefused: something in it has no place there, which ``param`` names.
@@ -61,9 +89,11 @@ def chat_request(call: Call, *, custom_tools: bool = False) -> ChatRequest:
     lost = next((path for path in translation.lost if not names_path(dropped, path)), None)
     if lost is not None:
         raise cannot_carry(lost)
+    if translation.into not in into:
+        raise cannot_carry(translation.origins.get("prompt", "input"))
     chat = replace(
         request,
-        arrival=replace(request.arrival, operation=Operation.CHAT, format_headers=()),
+        arrival=replace(request.arrival, operation=translation.into, format_headers=()),
         raw=_without(translation.fields, dropped, translation.origins),
         translation=None,
     )
@@ -93,4 +123,4 @@ def answering(call: Call, sink: Sink, reader_of: ReaderOf, *, custom_tools: bool
         request = call.request
         names = custom_names(request.raw if request.translation is None else request.translation().fields)
         reader_of = reading_customs(reader_of, names) if names else reader_of
-    return TranslatingSink(sink, call.request, reader_of, WRITERS[call.request.arrival.operation])
+    return TranslatingSink(sink, call.request, reader_of, writer_for(call))

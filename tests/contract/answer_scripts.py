@@ -6,9 +6,11 @@ from typing import Any, Protocol
 from gateway.price import Usage
 from gateway.types import Operation
 from gateway.wire.anthropic_usage import anthropic_usage
+from gateway.wire.ollama_counts import written_counts
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 
 COUNTS = Usage(prompt_tokens=5, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
+DURATIONS = {"total_duration": 4, "load_duration": 1, "prompt_eval_duration": 1, "eval_duration": 2}
 
 
 class Script(Protocol):
@@ -97,10 +99,46 @@ class AnthropicScript:
         return json.dumps({**self._head, "content": content, **end}).encode()
 
 
+class OllamaScript:
+    """Ollama's chats and generations: the last line has the reason and the counts, and is the end mark, too."""
+
+    def __init__(self, *, chat: bool, model: str = "m", usage: Usage = COUNTS) -> None:
+        self._chat = chat
+        self._head = {"model": model, "created_at": "2026-11-30T12:00:00.000000Z"}
+        self._counts = {**DURATIONS, **written_counts(usage)}
+
+    def opened(self) -> bytes:
+        """See ``Script``: every line says who speaks."""
+        return b""
+
+    def text(self, text: str) -> bytes:
+        """See ``Script``."""
+        return self._line(text, done=False)
+
+    def ended(self, reason: str = "stop") -> bytes:
+        """See ``Script``."""
+        return self._line("", done=True, done_reason=reason, **self._counts)
+
+    def done(self) -> bytes:
+        """See ``Script``."""
+        return b""
+
+    def whole(self, text: str) -> bytes:
+        """See ``Script``."""
+        return self._line(text, done=True, done_reason="length", **self._counts).rstrip()
+
+    def _line(self, text: str, **fields: Any) -> bytes:
+        said: Any = {"message": {"role": "assistant", "content": text}} if self._chat else {"response": text}
+        line = {**self._head, **said, **fields}
+        return json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
 SCRIPTS: dict[Operation, Script] = {
     Operation.CHAT: OpenAIScript(Operation.CHAT),
     Operation.COMPLETION: OpenAIScript(Operation.COMPLETION),
     Operation.MESSAGES: AnthropicScript(),
+    Operation.OLLAMA_CHAT: OllamaScript(chat=True),
+    Operation.OLLAMA_GENERATE: OllamaScript(chat=False),
 }
 
 

@@ -19,6 +19,7 @@ from backends.bedrock import Bedrock
 from backends.embedded import Embedded
 from backends.fake import Fake
 from backends.gemini import Gemini
+from backends.ollama import Ollama
 from backends.openai_compatible import OpenAICompatible
 from gateway.endpoints import OPERATIONS
 from gateway.errors import ClientGone, UpstreamUnreachable
@@ -27,7 +28,7 @@ from gateway.price import Usage
 from gateway.rules.plugins import names
 from gateway.types import Call, Operation
 from tests.aws_frames import event
-from tests.contract.answer_scripts import AnthropicScript
+from tests.contract.answer_scripts import AnthropicScript, OllamaScript
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -162,6 +163,64 @@ async def _anthropic(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[S
         yield Subject(backend, backend, backend, broken, "served", freed, {})
         await backend.close()
         await broken.close()
+
+
+def _ollama_answer(request: Any) -> bytes | list[bytes]:
+    """What Ollama would answer: as many words as may be, or a vector for each text."""
+    fields = request.json
+    if "input" in fields:
+        vectors = [[0.6, 0.0, -0.8] for _ in fields["input"]]
+        return msgspec.json.encode({"model": fields["model"], "embeddings": vectors, "prompt_eval_count": 3})
+    words = words_of("one two three", fields["options"]["num_predict"])
+    usage = Usage(prompt_tokens=3, output_tokens=len(words))
+    script = OllamaScript(chat=request.path.endswith("/chat"), model=fields["model"], usage=usage)
+    if not fields.get("stream", True):
+        return script.whole("".join(words))
+    return [*map(script.text, words), script.ended("length")]
+
+
+def _as_ollama(mood: str) -> Callable[[Any, Any], Awaitable[None]]:
+    async def respond(request: Any, conversation: Any) -> None:
+        if request.method == "GET":  # it is asked for its models, and has none
+            await conversation.answer(b"{}")
+            return
+        answer = _ollama_answer(request)
+        if mood == "silent":
+            await conversation.until_closed()
+        elif isinstance(answer, bytes):
+            await conversation.answer(answer)
+        else:
+            await conversation.stream(*answer[: 2 if mood else None], end=not mood, kind="application/x-ndjson")
+            if mood:
+                await conversation.until_closed()
+
+    return respond
+
+
+@asynccontextmanager
+async def _ollama(surroundings: Any, serve: Any, **_: Any) -> AsyncIterator[Subject]:
+    """Its format has no field for a client's ``user``: each mood has a server of its own."""
+    world = surroundings(KEY=KEY)
+    async with serve(_as_ollama("")) as gone:
+        pass
+    async with (
+        serve(_as_ollama("")) as well,
+        serve(_as_ollama("silent")) as silent,
+        serve(_as_ollama("stalling")) as stalling,
+    ):
+        servers = (well, silent, stalling)
+        addresses = [it.url.removesuffix("/v1") for it in (*servers, gone)]
+        backends = [Ollama(base_url=it, api_key_env="KEY", models=("served",), refresh_s=0) for it in addresses]
+        for backend in backends:
+            await backend.start("under-test", world)
+
+        async def freed() -> None:
+            for server in servers:
+                await server.until(lambda it: it.answering == 0)
+
+        yield Subject(*backends, "served", freed)
+        for backend in backends:
+            await backend.close()
 
 
 def _gemini_pieces(request: Any, *, whole: bool) -> list[bytes]:
@@ -325,6 +384,7 @@ SUBJECTS = {
     "embedded": _embedded,
     "fake": _fake,
     "gemini": _gemini,
+    "ollama": _ollama,
     "openai_compatible": _openai_compatible,
 }
 
@@ -371,7 +431,16 @@ async def test_its_facts_are_complete(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETION, Operation.MESSAGES])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Operation.CHAT,
+        Operation.COMPLETION,
+        Operation.MESSAGES,
+        Operation.OLLAMA_CHAT,
+        Operation.OLLAMA_GENERATE,
+    ],
+)
 async def test_it_answers(
     subject: Subject, make_call: Any, recording_sink: Any, operation: Operation, stream: bool
 ) -> None:
@@ -386,6 +455,30 @@ async def test_it_answers(
     assert TOKENS == finish.usage.output_tokens
     assert finish.usage.prompt_tokens > 0
     assert subject.model == finish.model
+
+
+async def test_it_embeds_for_ollamas_clients(subject: Subject, make_call: Any, recording_sink: Any) -> None:
+    """In their form, whatever stands behind it."""
+    subject.serves(Operation.OLLAMA_EMBED)
+    request = make_call(Operation.OLLAMA_EMBED, model=subject.model, input=["one", "two"])
+    sink = recording_sink(request)
+    finish = await subject.backend.send(request, sink)
+    vectors = msgspec.json.decode(sink.received)["embeddings"]
+    assert [True, True] == [abs(sum(number**2 for number in vector) - 1) < 1e-3 for vector in vectors]
+    assert finish.usage.prompt_tokens > 0
+
+
+@pytest.mark.parametrize("fields", [{}, {"keep_alive": 0}])
+async def test_models_are_loaded_for_ollamas_clients(
+    subject: Subject, make_call: Any, recording_sink: Any, fields: dict[str, Any]
+) -> None:
+    """Nobody is asked for an answer, where the backend is no server of theirs."""
+    if Operation.OLLAMA_CHAT not in subject.backend.facts().translates:
+        pytest.skip("it loads its models itself")
+    request = make_call(Operation.OLLAMA_CHAT, model=subject.model, messages=[], **fields)
+    sink = recording_sink(request)
+    finish = await subject.backend.send(request, sink)
+    assert ("unload" if fields else "load", 0) == (finish.reason, finish.usage.output_tokens)
 
 
 async def test_it_embeds(subject: Subject, make_call: Any, recording_sink: Any) -> None:

@@ -10,7 +10,7 @@ from gateway.errors import UpstreamRefused
 from gateway.types import Arrival, Call, ChatRequest, Operation
 from gateway.wire.format_headers import format_headers
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import TRANSLATED, WRITERS, as_chat, chat_request, without_dropped
+from gateway.wire.hub import EMBEDDED, TRANSLATED, WRITERS, as_chat, chat_request, translated, without_dropped
 
 BODY = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
 
@@ -62,7 +62,13 @@ def test_a_chat_is_left_as_it_is(read_chat: Callable[..., ChatRequest], arrival:
 
 def test_everything_that_can_be_written_can_be_translated() -> None:
     """And a count, which needs no answer to be translated."""
-    assert TRANSLATED == WRITERS.keys() - {Operation.CHAT} | {Operation.COUNT_TOKENS}
+    spoken = {Operation.CHAT, Operation.COMPLETION, Operation.EMBEDDING}
+    assert TRANSLATED | EMBEDDED == WRITERS.keys() - spoken | {Operation.COUNT_TOKENS}
+    assert (TRANSLATED | EMBEDDED, TRANSLATED, EMBEDDED) == (
+        translated(spoken),
+        translated({Operation.CHAT}),
+        translated({Operation.EMBEDDING}),
+    )
 
 
 HEADERS: list[tuple[list[tuple[bytes, bytes]], tuple[tuple[str, str], ...]]] = [
