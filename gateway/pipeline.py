@@ -111,12 +111,13 @@ class Pipeline:
             priced_only = any(limit.priced_only for limit in limits) if limits else False
             ctx = route.context(request, journal.forecast, priced_only=priced_only)
             async with self._within_limits(limits, rules.world, route, ctx, journal):
-                if route.guards is None:
+                guards = route.guards if identity.guards is None else identity.guards.and_then(route.guards)
+                if guards is None:
                     await self._answer(limits, rules.world, route, ctx, journal, exchange)
                 else:
                     answer = partial(self._answer, limits, rules.world, route)
                     understand = partial(self._understood, exchange.operation)
-                    await Guarded(self._bench, route.guards, route, journal, exchange, understand, answer).run(ctx)
+                    await Guarded(self._bench, guards, route, journal, exchange, understand, answer).run(ctx)
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:

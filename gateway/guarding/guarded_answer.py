@@ -16,11 +16,9 @@ from gateway.guarding.stream_paths import Flowing, Holding, StreamPath
 from gateway.guarding.whole_texts import answer_texts
 from gateway.rules.guards import GuardRule
 from gateway.types import Operation
-from gateway.wire.format import MAX_EVENT_BYTES
-from gateway.wire.guarded_formats import STREAM_TEXTS
+from gateway.wire.guarded_formats import STREAM_TEXTS, event_parser
 from gateway.wire.json_edits import with_values
 from gateway.wire.responses_stream_texts import response_in
-from gateway.wire.sse import SseParser
 from gateway.wire.stream_texts import Passing
 
 
@@ -44,7 +42,7 @@ class GuardedAnswer(Through):
         self._rules = rules
         self._hearing = hearing
         self._client = ClientSide(exchange, hearing)
-        self._parser = SseParser(MAX_EVENT_BYTES)
+        self._parser = event_parser(self.operation)
         self._texts = STREAM_TEXTS[self.operation]()
         self._path: StreamPath | None = None
         self._last: Passing | None = None
@@ -78,7 +76,7 @@ class GuardedAnswer(Through):
     async def open(self, status: int, headers: RawHeaders) -> None:
         """See ``Exchange.open``; what another backend began before, and nobody saw, is forgotten."""
         self._client.begin(status, headers)
-        self._parser = SseParser(MAX_EVENT_BYTES)
+        self._parser = event_parser(self.operation)
         self._texts = STREAM_TEXTS[self.operation]()
         if self.holds:
             self._path = Holding(self._rules, self._hearing, self._client)

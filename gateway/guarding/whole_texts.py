@@ -46,8 +46,15 @@ def request_texts(request: ChatRequest) -> WholeTexts:
     """The texts of a request."""
     operation, raw = request.arrival.operation, request.raw
     tree = {name: _DECODE(raw[name]) for name in REQUEST_FIELDS.get(operation, ()) if name in raw}
-    unreadable = "the prompt is tokens" if has_tokens(operation, tree) else ""
-    return WholeTexts(tree, request_places(operation, tree), unreadable=unreadable)
+    return WholeTexts(tree, request_places(operation, tree), unreadable=_why_not(request, tree))
+
+
+def _why_not(request: ChatRequest, tree: Any) -> str:
+    """Why nobody can look at all that the request says; empty where somebody can."""
+    operation = request.arrival.operation
+    if operation not in REQUEST_FIELDS or request.form is not None:
+        return "the body is no text"
+    return "the prompt is tokens" if has_tokens(operation, tree) else ""
 
 
 def body_with(request: ChatRequest, edits: dict[Path, bytes]) -> bytes:

@@ -1,56 +1,25 @@
-"""The ``guards`` of a route or a tenant, as the policy file has them and as they run."""
+"""The ``guards`` of a route or a tenant, as they run."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from typing import Any
 
 from gateway.errors import ConfigurationError
 from gateway.guard import Guard, WindowGuard
 from gateway.guard_mark import WORD, Action, Stage
 from gateway.rules import plugins
-from gateway.rules.tenant_specs import MODEL, Name
+from gateway.rules.guard_specs import GuardSpec, StreamMode
 
-StreamMode = Literal["hold", "window", "pass"]
 VALUE = "value"
 """The name of an annotation that a guard makes of what it found; others are allowed by the policy file, by name."""
 
 _MOST_WINDOW_CHARS = 1024
 
 
-class GuardSpec(BaseModel):
-    """One guard: when it looks, which one it is, and what happens where it cannot say. ``use`` has its parameters."""
-
-    model_config = MODEL
-
-    use: dict[str, Any]
-    when: Literal["before", "after"]
-    on_error: Literal["allow", "refuse"]
-    name: Name | None = None
-    timeout_s: Annotated[float, Field(gt=0, le=30)] = 1.0
-    concurrency: Annotated[int, Field(ge=1, le=1024)] = 32
-    most_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1048576
-    stream: StreamMode | None = None
-    annotations: list[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,31}$")]] = []
-
-
-def split(given: Any) -> Any:
-    """A guard's own parameters apart from what is the same for all guards: they are written side by side."""
-    if not isinstance(given, Mapping):
-        return {"use": {"use": given}} if isinstance(given, str) else given
-    common = {name: value for name, value in given.items() if name in GuardSpec.model_fields and name != "use"}
-    own = {name: value for name, value in given.items() if name not in GuardSpec.model_fields}
-    return {**common, "use": {"use": given["use"], **own}} if "use" in given else {**common, **own}
-
-
-GuardSpecs = list[Annotated[GuardSpec, BeforeValidator(split)]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class GuardRule:
-    """A guard as it runs; see ``GuardSpec``. ``place`` bounds how many questions to its service are under way."""
+    """A guard as it runs; see ``GuardSpec``. ``places`` bound how many questions to its service are under way."""
 
     name: str
     kind: str
@@ -127,9 +96,9 @@ def _rule(spec: GuardSpec, where: str) -> GuardRule:
     guard, kind, stage = plugins.build("guard", spec.use, where=where), str(spec.use["use"]), Stage(spec.when)
     if stage not in guard.stages:
         raise ConfigurationError(f"`{kind}` cannot look {stage.value} the answer", where=f"{where}.when")
-    if stage is Stage.BEFORE and spec.stream is not None:
+    if stage is Stage.BEFORE and "stream" in spec.model_fields_set:
         raise ConfigurationError("`stream` is for guards after the answer", where=f"{where}.stream")
-    if fault := _cannot_stream(guard, spec.stream or "hold"):
+    if fault := _cannot_stream(guard, spec.stream):
         raise ConfigurationError(fault, where=f"{where}.stream", hint="`hold` holds a stream until its end")
     return GuardRule(
         name=spec.name or kind.partition(":")[2].lower() or kind,
@@ -140,7 +109,7 @@ def _rule(spec: GuardSpec, where: str) -> GuardRule:
         timeout_s=spec.timeout_s,
         concurrency=spec.concurrency,
         most_bytes=spec.most_bytes,
-        stream=spec.stream or "hold",
+        stream=spec.stream,
         annotations=frozenset({VALUE, *spec.annotations}),
     )
 

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 from gateway.rules.caching import CacheSpec
-from gateway.rules.guards import GuardSpecs
+from gateway.rules.guard_specs import GuardSpecs
 from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, as_mapping
 from gateway.rules.parameters import in_our_words
 from gateway.rules.spilling import SpillSpec
@@ -137,6 +137,7 @@ class PolicyFile(BaseModel):
         """The environment variables that backends, judges and guards name: values of ``api_key_env``, ``env``..."""
         steps = (self.defaults, *self.routes.values())
         judges = [spec.model_dump(include={"judge", "cascade", "shadow", "guards"}) for spec in steps]
+        judges += [tenant.model_dump(include={"guards"}) for tenant in self.tenants.values()]
         return tuple(dict.fromkeys(_secret_names([self.backends, *judges])))
 
 

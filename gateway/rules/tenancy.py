@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.limits.limit import Limit
+from gateway.rules.guards import Guards, build_guards
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.policy_file import PolicyFile
 from gateway.rules.task_rules import task_rule
@@ -25,8 +26,8 @@ class Identity:
     """What a key stands for. Nothing that a client writes in a request changes it.
 
     ``routes`` and ``models`` are what it may use, ``None`` for all; ``limits`` are all that hold for it whatever it
-    asks: its key's, its own and its team's; ``task`` is what each of its tasks may take. ``expires_unix_s`` is when the
-    key opens no more.
+    asks: its key's, its own and its team's; ``task`` is what each of its tasks may take; ``guards`` look at its
+    requests before those of the route do. ``expires_unix_s`` is when the key opens no more.
     """
 
     tenant: str
@@ -37,6 +38,7 @@ class Identity:
     models: tuple[str, ...] | None = None
     limits: tuple[Limit, ...] = ()
     task: TaskRule | None = None
+    guards: Guards | None = None
     expires_unix_s: float | None = None
 
     def check(self, model: str, route: str) -> None:
@@ -125,6 +127,7 @@ def _identities(policy: PolicyFile, tenant: str, spec: TenantSpec) -> Iterable[t
         "precedence": Precedence(priority=spec.priority, weight=spec.weight),
         "routes": frozenset(spec.routes) if spec.routes is not None else None,
         "models": tuple(spec.models) if spec.models is not None else None,
+        "guards": build_guards(spec.guards, f"{where}.guards", client_s=policy.defaults.timeouts.client_s),
         "task": task_rule(spec.task, policy.routes, where=f"{where}.task") if spec.task is not None else None,
     }
     for index, digest in enumerate(spec.keys_sha256):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from gateway.limits.calendar import Period, read_period
 from gateway.limits.limit import NANO, Measure
+from gateway.rules.guard_specs import GuardSpecs
 from gateway.rules.period_name import PeriodName
 from gateway.task import TaskBudget, TaskRule
 
@@ -156,6 +157,7 @@ class TenantSpec(BaseModel):
     models: list[Pattern] | None = None
     limits: Limits = []
     task: TaskSpec | None = None
+    guards: GuardSpecs = []
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:

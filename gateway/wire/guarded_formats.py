@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from gateway.types import Operation
+from gateway.types import OLLAMA, Operation
 from gateway.wire.anthropic_stream_texts import AnthropicStreamTexts
+from gateway.wire.format import MAX_EVENT_BYTES
+from gateway.wire.ollama_stream_texts import LineEvents, OllamaStreamTexts
 from gateway.wire.openai_stream_texts import OpenAIStreamTexts
 from gateway.wire.places import ANSWER_FIELDS
 from gateway.wire.responses_stream_texts import ResponsesStreamTexts
-from gateway.wire.stream_texts import StreamTexts
+from gateway.wire.sse import SseParser
+from gateway.wire.stream_texts import EventParser, StreamTexts
 
 STREAM_TEXTS: Mapping[Operation, Callable[[], StreamTexts]] = MappingProxyType(
     {
@@ -17,8 +20,15 @@ STREAM_TEXTS: Mapping[Operation, Callable[[], StreamTexts]] = MappingProxyType(
         Operation.COMPLETION: partial(OpenAIStreamTexts, Operation.COMPLETION),
         Operation.MESSAGES: AnthropicStreamTexts,
         Operation.RESPONSE: ResponsesStreamTexts,
+        Operation.OLLAMA_CHAT: partial(OllamaStreamTexts, Operation.OLLAMA_CHAT),
+        Operation.OLLAMA_GENERATE: partial(OllamaStreamTexts, Operation.OLLAMA_GENERATE),
     }
 )
+
+
+def event_parser(operation: Operation) -> EventParser:
+    """Takes apart the streams of an endpoint."""
+    return LineEvents(MAX_EVENT_BYTES) if operation in OLLAMA else SseParser(MAX_EVENT_BYTES)
 
 
 def answers_in_words(operation: Operation) -> bool:

@@ -28,6 +28,9 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         "context": "text",
         "cited_text": "text",
         "response": "text",
+        "template": "text",
+        "query": "text",
+        "documents": "text",
         "refusal": "refusal",
         "reasoning_content": "reasoning",
         "reasoning": "reasoning",
@@ -53,6 +56,14 @@ REQUEST_FIELDS: Mapping[Operation, tuple[str, ...]] = MappingProxyType(
         Operation.MESSAGES: ("system", "messages"),
         Operation.COUNT_TOKENS: ("system", "messages"),
         Operation.RESPONSE: ("instructions", "input"),
+        Operation.MODERATION: ("input",),
+        Operation.SPEECH: ("input", "instructions"),
+        Operation.IMAGE: ("prompt",),
+        Operation.RERANK: ("query", "documents"),
+        Operation.OLLAMA_CHAT: ("messages",),
+        Operation.OLLAMA_GENERATE: ("system", "template", "prompt", "suffix"),
+        Operation.OLLAMA_EMBED: ("input",),
+        Operation.OLLAMA_EMBEDDINGS: ("prompt",),
     }
 )
 """The top-level fields of a request in which texts stand."""
@@ -63,6 +74,8 @@ ANSWER_FIELDS: Mapping[Operation, tuple[str, ...]] = MappingProxyType(
         Operation.COMPLETION: ("choices",),
         Operation.MESSAGES: ("content",),
         Operation.RESPONSE: ("output",),
+        Operation.OLLAMA_CHAT: ("message",),
+        Operation.OLLAMA_GENERATE: ("response", "thinking", "tool_calls"),
     }
 )
 """Likewise of an answer; one of another endpoint has none."""
@@ -121,7 +134,7 @@ def has_tokens(operation: Operation, fields: Mapping[str, Any]) -> bool:
     if operation not in {Operation.COMPLETION, Operation.EMBEDDING}:
         return False
     value = fields.get("prompt" if operation is Operation.COMPLETION else "input")
-    return isinstance(value, list) and any(not isinstance(item, str) for item in value)
+    return isinstance(value, list) and any(isinstance(item, int | list) for item in value)
 
 
 def _named(name: str, value: Any, path: Path, role: str) -> Iterator[Place]:

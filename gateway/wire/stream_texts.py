@@ -50,9 +50,12 @@ class Growth:
 
 
 class Passing:
-    """An event on its way, with its ``growths``; ``over`` are the channels that end with it, ``ends_all`` if all do."""
+    """An event on its way, with its ``growths``; ``over`` are the channels that end with it, ``ends_all`` if all do.
 
-    __slots__ = ("data", "ends_all", "growths", "name", "over")
+    ``is_line`` tells that its stream is of lines, and not of server-sent events.
+    """
+
+    __slots__ = ("data", "ends_all", "growths", "is_line", "name", "over")
 
     def __init__(
         self,
@@ -61,12 +64,14 @@ class Passing:
         *,
         over: Sequence[Channel] = (),
         ends_all: bool = False,
+        is_line: bool = False,
     ) -> None:
         self.name = event.event
         self.data = event.data
         self.growths = growths
         self.over = over
         self.ends_all = ends_all
+        self.is_line = is_line
 
     @property
     def decided(self) -> bool:
@@ -90,8 +95,18 @@ class Passing:
 
     def framed(self) -> bytes:
         """The event as it goes out."""
+        if self.is_line:
+            return self.data + b"\n"
         data = self.data.replace(b"\n", b"\ndata: ") if b"\n" in self.data else self.data
         return b"event: %b\ndata: %b\n\n" % (self.name, data) if self.name else b"data: %b\n\n" % data
+
+
+class EventParser(Protocol):
+    """Takes a stream apart."""
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events that ``data`` completes."""
+        ...
 
 
 class StreamTexts(Protocol):

@@ -26,7 +26,7 @@ from gateway.forecast import Forecast
 from gateway.ports import BatchScorer
 from gateway.price import Price
 from gateway.rules import plugins
-from gateway.rules.guards import split
+from gateway.rules.guard_specs import split
 from gateway.success import Success
 from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Operation, TraceContext
 from gateway.worth import Deadline, Worth
