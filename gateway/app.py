@@ -69,8 +69,7 @@ class Gateway:
         self._clock = clock or SystemClock()
         self._reloading = SharedTurn(self._reload)
         self._policy_path = settings.policy or DEFAULT_POLICY
-        policy = read_policy(self._policy_path)
-        world = build_world(policy, file=str(self._policy_path))
+        policy, world = self._read_world(None)
         self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
         self._shared = open_shared_state(settings, self._clock)
         self._fleet = self._shared.fleet
@@ -219,7 +218,7 @@ class Gateway:
         secret, note = self._settings.secret, self._metrics.count_skipped
         return open_afterwards(bench, connect=open_connections, secret=secret, sinks=told, note=note)
 
-    def _read_world(self, old: World) -> tuple[PolicyFile, World]:
+    def _read_world(self, old: World | None) -> tuple[PolicyFile, World]:
         policy = read_policy(self._policy_path)
         return policy, build_world(policy, file=str(self._policy_path), old=old)
 

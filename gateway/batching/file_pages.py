@@ -75,6 +75,10 @@ _FORM: dict[str, Any] = {
         "expires_after[seconds]": {"type": "integer", "minimum": SHORTEST_KEPT_S, "maximum": LONGEST_KEPT_S},
     },
     "required": ["file", "purpose"],
+    "dependentRequired": {
+        "expires_after[anchor]": ["expires_after[seconds]"],
+        "expires_after[seconds]": ["expires_after[anchor]"],
+    },
 }
 _QUERY = (
     Parameter(name="after", words="Files after this one."),

@@ -20,11 +20,12 @@ _LONGEST_REST_S = 32.0
 
 
 class Place:
-    """What a line takes while it is in flight; ``given_back`` tells that it was taken from it."""
+    """What a line, by its request's id, takes while it is in flight; ``given_back`` tells that it was taken from it."""
 
-    __slots__ = ("given_back", "names", "route", "task")
+    __slots__ = ("given_back", "names", "request", "route", "task")
 
-    def __init__(self, route: str, names: frozenset[str]) -> None:
+    def __init__(self, request: str, route: str, names: frozenset[str]) -> None:
+        self.request = request
         self.route = route
         self.names = names
         self.task: asyncio.Task[None] | None = None
@@ -59,12 +60,13 @@ class Idle:
         """Lines in flight."""
         return len(self._places)
 
-    async def place(self, model: str) -> Place:
-        """Returns when a line for ``model`` may begin; ``leave`` gives the place back."""
+    async def place(self, model: str, request: str) -> Place:
+        """Returns when a line for ``model`` may begin as that request; ``leave`` gives the place back."""
         while True:
-            place = self._open(model)
+            place = self._open(model, request)
             if place is not None:
                 self._places.append(place)
+                self._rooms.expected.add(request)
                 if self._watch is None or self._watch.done():
                     self._watch = asyncio.get_running_loop().create_task(self._look_out(), name="headrace-idle")
                 return place
@@ -73,6 +75,7 @@ class Idle:
     def leave(self, place: Place) -> None:
         """The place is free; a line that kept it to its end has shown that there is room."""
         self._places.remove(place)
+        self._rooms.expected.discard(place.request)
         if not place.given_back:
             self._rests.pop(place.route, None)
         self._free.set()
@@ -81,13 +84,19 @@ class Idle:
         """Takes places from as many lines as there are others waiting for one, the last that began first."""
         for route in self._pipeline.rules.world.routes if self._places else ():
             waiting = _urgent(route.admitter)
-            for place in reversed(self._places) if waiting else ():
-                if waiting and self._beside(place, route) and place.task is not None and not place.given_back:
+            beside = [place for place in self._places if self._beside(place, route)] if waiting else []
+            waiting -= sum(place.given_back for place in beside)  # their places are on the way
+            for place in reversed(beside):
+                if waiting > 0 and place.task is not None and not place.given_back:
                     waiting -= 1
-                    place.given_back = True
-                    rest_s = min(self._rests.get(place.route, (0.0, _FIRST_REST_S / 2))[1] * 2, _LONGEST_REST_S)
-                    self._rests[place.route] = (self._clock.now_s() + rest_s, rest_s)
-                    place.task.cancel()
+                    self._take_back(place, place.task)
+
+    def _take_back(self, place: Place, task: asyncio.Task[None]) -> None:
+        """Ends the line, and leaves its route alone for a while: the longer, the more often that has happened."""
+        place.given_back = True
+        rest_s = min(self._rests.get(place.route, (0.0, _FIRST_REST_S / 2))[1] * 2, _LONGEST_REST_S)
+        self._rests[place.route] = (self._clock.now_s() + rest_s, rest_s)
+        task.cancel()
 
     async def close(self) -> None:
         """Gives back what it holds; idempotent."""
@@ -97,24 +106,25 @@ class Idle:
             watch.cancel()
             await asyncio.wait([watch])
 
-    def _open(self, model: str) -> Place | None:
+    def _open(self, model: str, request: str) -> Place | None:
         if self._pipeline.draining or len(self._places) >= self._lines_at_once:
             return None
         world = self._pipeline.rules.world
         try:
             route = world.match(model)
         except ModelNotFound:
-            return Place("", frozenset())  # it is refused at once, and takes none
+            return Place(request, "", frozenset())  # it is refused at once, and takes none
         names = frozenset(target.backend for target in route.targets)
         if self._rests.get(route.name, (0.0, 0.0))[0] > self._clock.now_s() or any(
             _urgent(other.admitter) for other in self._neighbours(names)
         ):
             return None
-        ours = sum(not names.isdisjoint(place.names) for place in self._places)
+        beside = [place for place in self._places if not names.isdisjoint(place.names)]
+        coming = sum(place.request in self._rooms.expected for place in beside)
         bounds = [self._rooms.of(route, world.backends).free(), _left(route.admitter)]
-        free = min((bound for bound in bounds if bound is not None), default=None)
-        if free is None or (free > 0 and (not ours or ours + 1 <= self._share * (ours + free))):
-            return Place(route.name, names)
+        free = min((bound - coming for bound in bounds if bound is not None), default=None)
+        if free is None or (free > 0 and (not beside or len(beside) + 1 <= self._share * (len(beside) + free))):
+            return Place(request, route.name, names)
         return None
 
     def _neighbours(self, names: frozenset[str]) -> Iterator[Route]:

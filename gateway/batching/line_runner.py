@@ -76,7 +76,7 @@ class LineRunner:
         headers = [(name.encode(), value.encode()) for name, value in self._batch.record.headers]
         exchange = LineExchange(self._batch.operation, headers, line.body)
         request_id = new_request_id()
-        place = await self._idle.place(line.model)
+        place = await self._idle.place(line.model, request_id)
         try:
             await self._persist(partial(self._book.begin, line.number, request_id, self._clock.unix_s()))
             await self._serve(exchange, place, request_id)

@@ -80,6 +80,7 @@ def read_line(number: int, line: bytes | None, endpoint: str) -> BatchLine | Lin
     if line is None:
         return LineFault(code="line_too_large", message="The line is longer than a request may be.", line=number)
     try:
+        line.decode()  # the parser passes over what it keeps raw
         fields = _FIELDS.decode(line)
     except msgspec.ValidationError:
         return LineFault(code="invalid_request", message="The line must be a JSON object.", line=number)

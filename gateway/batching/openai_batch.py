@@ -27,8 +27,8 @@ class NewBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client asks for."""
 
     input_file_id: str
-    endpoint: str
-    completion_window: str
+    endpoint: Annotated[str, Meta(extra_json_schema={"enum": [*ENDPOINTS]})]
+    completion_window: Annotated[str, Meta(extra_json_schema={"enum": [*WINDOWS_S]})]
     metadata: Annotated[Mapping[_Key, _Word], Meta(max_length=16)] | None = None
     output_expires_after: OutputExpiry | None = None
 

@@ -46,7 +46,9 @@ class Rooms:
         self._beat: asyncio.TimerHandle | None = None
         self._called = False
         self.waits: Callable[[], None] | None = None
-        """Called when somebody begins to wait, by whoever fills idle places and would rather give them back."""
+        """Called when somebody begins to wait: by whoever fills idle places, and would rather give them back."""
+        self.expected: set[str] = set()
+        """Requests, by id, that whoever fills idle places has let come, and that have not been dispatched yet."""
 
     def of(self, route: Route, backends: Mapping[str, Backend]) -> "RouteRoom":
         """The room of a route; a new one where a reload has changed the route or the backends."""
@@ -80,6 +82,8 @@ class Rooms:
 
     def release(self, request: str) -> None:
         """The place that was held for the request is free, or has become an attempt's."""
+        if self.expected:
+            self.expected.discard(request)
         room = self._held.pop(request, None)
         if room is None:
             return
