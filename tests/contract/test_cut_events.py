@@ -16,6 +16,8 @@ BODIES: dict[Operation, dict[str, Any]] = {
     Operation.COMPLETION: {"model": "m", "prompt": "hi"},
     Operation.MESSAGES: {"model": "m", "max_tokens": 9, "messages": _SAID},
     Operation.RESPONSE: {"model": "m", "input": "hi"},
+    Operation.OLLAMA_CHAT: {"model": "m", "messages": _SAID},
+    Operation.OLLAMA_GENERATE: {"model": "m", "prompt": "hi"},
 }
 _MORE = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"said"}\n\n'
 SAID: dict[Operation, tuple[bytes, bytes]] = {

@@ -1,21 +1,10 @@
 """One request for each field that a client format documents: what the table of translations asks every provider."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.types import Operation
-
-Fields = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """``name`` is the field as the table shows it. The request has ``fields``; ``beside`` is what it has without it."""
-
-    name: str
-    fields: Fields
-    beside: Fields = field(default_factory=dict)
-
+from tests.references.ollama_probes import OLLAMA_CHAT, OLLAMA_GENERATE
+from tests.references.probe import Fields, Probe
 
 QUESTION = {"role": "user", "content": "hi"}
 PNG = "iVBORw0KGgo="
@@ -246,8 +235,15 @@ MESSAGES = [
     _said("messages (system, in between)", "s", role="system"),
 ]
 
-PROBES: dict[Operation, list[Probe]] = {Operation.CHAT: CHAT, Operation.MESSAGES: MESSAGES}
+PROBES: dict[Operation, list[Probe]] = {
+    Operation.CHAT: CHAT,
+    Operation.MESSAGES: MESSAGES,
+    Operation.OLLAMA_CHAT: OLLAMA_CHAT,
+    Operation.OLLAMA_GENERATE: OLLAMA_GENERATE,
+}
 SMALLEST: dict[Operation, Fields] = {
     Operation.CHAT: {"model": "m", "messages": [QUESTION]},
     Operation.MESSAGES: {"model": "m", "max_tokens": 4096, "messages": [QUESTION]},
+    Operation.OLLAMA_CHAT: {"model": "m", "messages": [QUESTION], "stream": False},
+    Operation.OLLAMA_GENERATE: {"model": "m", "prompt": "hi", "stream": False},
 }

@@ -20,6 +20,7 @@ from backends.anthropic import Anthropic
 from backends.azure_openai import AzureOpenAI
 from backends.bedrock import Bedrock
 from backends.gemini import Gemini
+from backends.ollama import Ollama
 from backends.openai_compatible import OpenAICompatible
 from gateway.clock import SystemClock
 from gateway.errors import UpstreamRefused, UpstreamUnreachable
@@ -27,7 +28,7 @@ from gateway.facts import BackendFacts, ModelFacts
 from gateway.ports import Surroundings
 from gateway.types import Arrival, Call, Candidate, Operation, TraceContext
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import TRANSLATED, chat_request
+from gateway.wire.hub import TRANSLATED, as_chat
 from policies.filter.capable import Capable
 from tests.factories import _candidate, _context
 from tests.references.probes import PROBES, SMALLEST, Probe
@@ -59,6 +60,8 @@ too.
 _CLIENTS = {
     Operation.CHAT: "OpenAI's chat: `/v1/chat/completions`",
     Operation.MESSAGES: "Anthropic's Messages: `/v1/messages`",
+    Operation.OLLAMA_CHAT: "Ollama's chat: `/api/chat`",
+    Operation.OLLAMA_GENERATE: "Ollama's generate: `/api/generate`",
 }
 
 
@@ -115,7 +118,7 @@ def _engine(*, thinks: bool) -> tuple[BackendFacts, Sent]:
     facts = BackendFacts(models={"m": model}, operations=operations, translates=TRANSLATED)
 
     def sent(call: Call) -> Any:
-        request = msgspec.structs.replace(call, request=chat_request(call))
+        request, _ = as_chat(call, Sink())
         return json.loads(msgspec.json.encode(generations(request)))
 
     return facts, sent
@@ -129,6 +132,7 @@ def providers() -> Mapping[str, tuple[BackendFacts, Sent]]:
         "`azure_openai`": _over_http(AzureOpenAI(base_url="http://a.example/openai", models=("m",))),
         "`bedrock`": _over_http(Bedrock(region="eu-central-1", api_key_env="K", models=("m",))),
         "`gemini`": _over_http(Gemini(base_url="http://a.example/v1", models=("m",))),
+        "`ollama`": _over_http(Ollama(base_url="http://a.example", models=("m",), refresh_s=0)),
         "`embedded`": _engine(thinks=False),
         "`embedded`, thinking": _engine(thinks=True),
     }
