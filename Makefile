@@ -5,7 +5,7 @@ BIN := .venv/bin
 SERVING := .venv/.serving
 DEVELOPING := .venv/.developing
 
-.PHONY: help serve test check quick fix bench soak peers clients references clean
+.PHONY: help serve test check quick fix bench soak peers hunt clients references clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /make \1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "%-12s %s\n", $$1, $$2 }'
@@ -39,12 +39,16 @@ soak: $(DEVELOPING)  ## 20,000 requests, many of them abandoned, and nothing lef
 peers: $(DEVELOPING)  ## install the other gateways that `make bench ARGS=--peers` runs beside ours
 	$(BIN)/python tests/benchmarks/installed_peers.py $(ARGS)
 
+hunt: $(DEVELOPING)  ## ten minutes of requests that are hardly any, on all that a gateway serves
+	$(BIN)/python -m tests.openapi $(ARGS)
+
 clients: $(DEVELOPING)  ## drive real clients through a gateway: those that are installed here
 	$(BIN)/python -m tests.clients
 
 references: $(DEVELOPING)  ## write the pages of docs/ that are made from the code
 	$(BIN)/python -m tests.references.translation_table
 	$(BIN)/python -m tests.references.clients_table
+	$(BIN)/python -m tests.references.openapi_document
 
 clean:  ## take away what was installed, built and cached here; the pulled models stay
 	rm -rf tests/benchmarks/bin .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

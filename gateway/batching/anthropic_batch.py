@@ -12,7 +12,6 @@ from gateway.batching.batch import MESSAGES, Batch, LineOutcome, Status
 from gateway.batching.lines import BatchLine, read_line
 from gateway.errors import InvalidRequest
 from gateway.wire.json_body import decode
-from gateway.wire.openai_fields import MOST_MODEL_CHARACTERS
 
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -42,15 +41,17 @@ NEW_MESSAGE_BATCH = {
                     "custom_id": {"type": "string", "pattern": f"^{_CUSTOM_ID.pattern}$"},
                     "params": {
                         "type": "object",
-                        "properties": {"model": {"type": "string", "minLength": 1, "maxLength": MOST_MODEL_CHARACTERS}},
+                        "properties": {"model": {"type": "string", "minLength": 1}},
                         "required": ["model"],
                     },
                 },
                 "required": ["custom_id", "params"],
+                "additionalProperties": False,
             },
         }
     },
     "required": ["requests"],
+    "additionalProperties": False,
 }
 """Its schema."""
 

@@ -75,6 +75,7 @@ _FORM: dict[str, Any] = {
         "expires_after[seconds]": {"type": "integer", "minimum": SHORTEST_KEPT_S, "maximum": LONGEST_KEPT_S},
     },
     "required": ["file", "purpose"],
+    "additionalProperties": False,
     "dependentRequired": {
         "expires_after[anchor]": ["expires_after[seconds]"],
         "expires_after[seconds]": ["expires_after[anchor]"],

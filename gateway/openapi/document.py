@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document of a gateway: made of the routes that serve, each of which says of itself what is in it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from itertools import chain, groupby
@@ -12,8 +13,11 @@ from gateway.openapi.headers import of_errors
 from gateway.openapi.inference import told_of
 from gateway.openapi.ollama_answers import OllamaError
 from gateway.openapi.page import Page
+from gateway.openapi.passed import told_of_passage
 from gateway.openapi.schemas import Schemas
-from gateway.openapi.told import JSON, Answer, Parameter, Told
+from gateway.openapi.told import JSON, Answer, Parameter, Told, in_path
+from gateway.types import Operation
+from gateway.wire.passages import PASSAGES
 
 Fields = dict[str, Any]
 
@@ -35,17 +39,23 @@ same. Errors come in the envelope of the API that the client speaks. `Retry-Afte
 and `x-request-id` on every answer to inference and on every error: the ledger has the request by that name.
 """
 
+_IN_PATH = re.compile(r"\{(\w+)\}")
+
 Routes = Mapping[tuple[str, str], Told]
 """What is told, by path and method."""
 
 
 def told_routes(pages: Iterable[Any]) -> Routes:
     """What is told of every route: of inference, and of ``pages``."""
-    found = {(path, "post"): told_of(operation) for path, operation in OPERATIONS.items()}
+    found = {(path, "post"): _told_of(operation) for path, operation in OPERATIONS.items()}
     for page in pages:
         if isinstance(page, Page):
             found[page.path.replace(":path}", "}"), page.method.lower()] = page.told
     return found
+
+
+def _told_of(operation: Operation) -> Told:
+    return told_of_passage(PASSAGES[operation]) if operation in PASSAGES else told_of(operation)
 
 
 def document(pages: Iterable[Any]) -> Fields:
@@ -86,6 +96,7 @@ class _Problems:
 
 def _shapes(told: Told) -> Iterable[Any]:
     yield told.body
+    yield from told.bodies.values()
     for answer in told.answers.values():
         yield from answer.shapes.values()
     yield _ENVELOPES[told.envelope]
@@ -97,10 +108,13 @@ def _operation(path: str, method: str, told: Told, schemas: Schemas, problems: _
         "summary": told.summary,
         "tags": [told.tag],
     }
-    if told.parameters:
-        fields["parameters"] = [_parameter(parameter) for parameter in told.parameters]
+    named = {parameter.name for parameter in told.parameters}
+    unnamed = [in_path(name, "A part of the path.") for name in _IN_PATH.findall(path) if name not in named]
+    if told.parameters or unnamed:
+        fields["parameters"] = [_parameter(parameter) for parameter in (*unnamed, *told.parameters)]
     if told.body is not None:
-        content = {told.body_media_type: {"schema": schemas.of(told.body)}}
+        bodies = {told.body_media_type: told.body, **told.bodies}
+        content = {kind: {"schema": schemas.of(body)} for kind, body in bodies.items()}
         fields["requestBody"] = {"required": True, "content": content}
     if told.open:
         fields["security"] = []

@@ -82,6 +82,7 @@ def of_errors(kinds: Iterable[type[HeadraceError]]) -> tuple[dict[str, Mapping[s
     kinds = tuple(kinds)
     found: dict[str, Mapping[str, Any]] = {**REQUEST_ID, "x-headrace-attempts": _COUNT}
     always = {*found}
+    found["x-should-retry"] = {"const": "false"}
     if all(kind is Unauthenticated for kind in kinds):
         found["www-authenticate"] = _TEXT
         always.add("www-authenticate")

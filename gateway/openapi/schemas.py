@@ -1,6 +1,7 @@
 """JSON schemas of what bodies are read with and answers are made of: structs of msgspec tell their own."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -27,8 +28,9 @@ class Schemas:
         self._types = list(dict.fromkeys(chain.from_iterable(map(_types, shapes))))
         schemas, components = msgspec.json.schema_components(self._types, ref_template=_PLACE + "{name}")
         names = {name: _public(name) for name in components}
-        if len(set(names.values())) != len(names):
-            raise ValueError("two schemas have the same name")
+        twice = [name for name, count in Counter(names.values()).items() if count > 1]
+        if twice:
+            raise ValueError(f"two schemas have the same name: {', '.join(twice)}")
         self._schemas = [_renamed(schema, names) for schema in schemas]
         self.components = {names[name]: _renamed(schema, names) for name, schema in sorted(components.items())}
 

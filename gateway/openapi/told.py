@@ -63,6 +63,7 @@ class Told:
         parameters: those of path, query and headers.
         body: of the request.
         body_media_type: what that is.
+        bodies: other shapes that it may have, by media type.
         envelope: in which shape errors are told.
         tag: under which heading it stands.
         open: no key is needed.
@@ -74,6 +75,7 @@ class Told:
     parameters: tuple[Parameter, ...] = ()
     body: Shape = None
     body_media_type: str = JSON
+    bodies: Mapping[str, Shape] = field(default_factory=dict)
     envelope: Envelope = "openai"
     tag: str = "headrace"
     open: bool = False

@@ -27,7 +27,7 @@ _Role = Annotated[str, Meta(min_length=1, extra_json_schema={"enum": ["user", "a
 _Stops = Annotated[tuple[str, ...], Meta(extra_json_schema={"maxItems": _MAX_STOPS})]
 
 
-class _Turn(msgspec.Struct):
+class _MessagesTurn(msgspec.Struct):
     role: _Role
     content: Content
 
@@ -63,7 +63,7 @@ class Counted(msgspec.Struct, kw_only=True):
     """What ``/v1/messages/count_tokens`` takes, and ``/v1/messages`` too."""
 
     model: Model
-    messages: Annotated[tuple[_Turn, ...], Meta(extra_json_schema={"minItems": 1})]
+    messages: Annotated[tuple[_MessagesTurn, ...], Meta(extra_json_schema={"minItems": 1})]
     system: Content | None = None
     tools: list[_Tool] | None = None
     tool_choice: _Choice | None = None
