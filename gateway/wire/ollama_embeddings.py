@@ -125,6 +125,7 @@ def _translated(raw: Mapping[str, Raw], prompt: Prompt, text_field: str) -> Tran
         fields={name: Raw(_ENCODE(value)) for name, value in fields.items()},
         lost=(*lost_options(options), *lost),
         origins={"input": text_field},
+        offers=("truncate",) if given.get("truncate") is True else (),
         into=Operation.EMBEDDING,
     )
 

@@ -49,8 +49,10 @@ OF_THE_MACHINE = frozenset(
         "vocab_only",
     }
 )
-"""How Ollama loads a model into its machine, and what it cuts from a prompt that is longer than the window which that
-makes: other providers have loaded theirs, and prompts are served whole or refused."""
+"""How Ollama loads a model into its machine: other providers have loaded theirs. No answer depends on it, but where a
+prompt is longer than the window that this makes (``WINDOW``): Ollama cuts it then, others serve it whole or refuse."""
+
+WINDOW = "num_ctx"
 
 NEUTRAL: Mapping[str, Any] = MappingProxyType(
     {"mirostat": 0, "penalize_newline": False, "repeat_last_n": 64, "tfs_z": 1, "typical_p": 1}

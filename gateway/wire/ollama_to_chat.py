@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from gateway.conversation import Message, Translation
 from gateway.operation import Operation
-from gateway.wire.ollama_options import CARRIED, Options, lost_options
+from gateway.wire.ollama_options import CARRIED, WINDOW, Options, lost_options
 from gateway.wire.ollama_pictures import part_fields
 from gateway.wire.ollama_turns import Turns, lost_in
 
@@ -29,8 +29,8 @@ ORIGINS: Mapping[str, str] = MappingProxyType(
 """What the chat's fields are called by Ollama's clients, where the names differ."""
 
 _KEPT = frozenset({"keep_alive", "shift", "truncate"})
-"""What no answer depends on here: how long Ollama keeps the model loaded, and what it would cut from a prompt that is
-too long, where we serve it whole or say that it does not fit."""
+"""What no answer depends on: how long Ollama keeps the model loaded, and whether it may cut a prompt that is too long.
+That it may is told to have stayed behind, as the window is: a prompt is served whole, or refused as too long."""
 
 _READ = frozenset({"model", "messages", "stream", "format", "options", "think", "logprobs", "top_logprobs", "tools"})
 _OF_GENERATIONS = frozenset({"prompt", "suffix", "system", "raw", "images", "template", "context"})
@@ -54,7 +54,7 @@ def chat_of(raw: Mapping[str, Raw], options: Options | None, turns: Turns) -> Tr
         fields |= {"continue_final_message": True, "add_generation_prompt": False}
         origins = MappingProxyType({**ORIGINS, **dict.fromkeys(_CONTINUE, turns.begun)})
     lost = [*turns.lost, *lost_in(given.get("messages") or []), *_lost(given, _READ)]
-    return _translation(fields, lost, origins)
+    return _translation(given, fields, lost, origins)
 
 
 def generation_of(raw: Mapping[str, Raw], options: Options | None, messages: Sequence[Message]) -> Translation:
@@ -65,7 +65,7 @@ def generation_of(raw: Mapping[str, Raw], options: Options | None, messages: Seq
     lost += [name for name in ("template", "context") if given.get(name) not in _NOTHING]
     if not (given.get("raw") or given.get("suffix")):
         fields["messages"] = [_message(message) for message in messages]
-        return _translation(fields, lost, ORIGINS)
+        return _translation(given, fields, lost, ORIGINS)
     fields["prompt"] = given.get("prompt") or ""
     if given.get("suffix"):
         fields["suffix"] = given["suffix"]
@@ -77,7 +77,7 @@ def generation_of(raw: Mapping[str, Raw], options: Options | None, messages: Seq
     lost += [name for name in ("images", "system") if given.get(name)]
     mode = "raw" if given.get("raw") else "suffix"
     origins = MappingProxyType({**ORIGINS, "prompt": mode})
-    return _translation(fields, lost, origins, into=Operation.COMPLETION)
+    return _translation(given, fields, lost, origins, into=Operation.COMPLETION)
 
 
 def _given(raw: Mapping[str, Raw]) -> Fields:
@@ -120,11 +120,20 @@ def _message(message: Message) -> Fields:
 
 
 def _translation(
-    fields: Fields, lost: list[str], origins: Mapping[str, str], *, into: Operation = Operation.CHAT
+    given: Fields,
+    fields: Fields,
+    lost: list[str],
+    origins: Mapping[str, str],
+    *,
+    into: Operation = Operation.CHAT,
 ) -> Translation:
+    offers = [name for name in ("shift", "truncate") if given.get(name) is True]
+    if (given.get("options") or {}).get(WINDOW) is not None:
+        offers.append(f"options.{WINDOW}")
     return Translation(
         fields={name: Raw(_ENCODE(value)) for name, value in fields.items()},
         lost=tuple(dict.fromkeys(lost)),
         origins=origins,
+        offers=tuple(offers),
         into=into,
     )

@@ -95,6 +95,13 @@ def test_options_that_change_nothing_stay_behind(options: dict[str, Any]) -> Non
     assert {"model", "messages", "stream"} == translated(CHAT, options=options, keep_alive="5m", truncate=True).keys()
 
 
+def test_what_would_be_cut_is_told() -> None:
+    """The window that the client wants, and that a longer prompt may be cut: it is not."""
+    translation = request_of(CHAT, options={"num_ctx": 8192}, truncate=True, shift=False).translation
+    assert translation is not None
+    assert ("truncate", "options.num_ctx") == translation().offers
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
