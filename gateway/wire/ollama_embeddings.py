@@ -33,7 +33,7 @@ _DRAWN = frozenset(Options.__struct_fields__)
 """Options that say how tokens are drawn, of which an embedding has none."""
 _DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
-_NOTHING = (None, "", [], {}, False)
+_NOTHING: tuple[Any, ...] = (None, "", [], {}, False)
 
 
 class _Asked(msgspec.Struct, kw_only=True):
@@ -71,22 +71,27 @@ class OllamaEmbeddings:
         """See ``Format.read``. One without a text asks for the model to be loaded."""
         raw = skim(body, max_depth=limits.max_depth)
         refuse_transport_fields(raw)
-        asked: OllamaEmbedBody | OllamaEmbeddingsBody = decode(
-            _EMBED if self.text_field == "input" else _EMBEDDINGS, body
-        )
-        prompt: Prompt = (asked.input if isinstance(asked, OllamaEmbedBody) else asked.prompt) or ""
+        model, prompt = self._asked(body)
         most = min(limits.max_messages, MAX_INPUTS)
         if len(prompt) > most and not isinstance(prompt, str):
             raise InvalidRequest(f"input must hold at most {most} inputs", param="input")
         return ChatRequest(
             arrival=arrival,
-            model=plain_name(asked.model),
+            model=plain_name(model),
             prompt=prompt,
             max_tokens=0,
             prompt_bytes=prompt_bytes(prompt),
             raw=raw,
             translation=cache(partial(_translated, raw, prompt, self.text_field)),
         )
+
+    def _asked(self, body: bytes) -> tuple[str, Prompt]:
+        """The model, and what to embed."""
+        if self.text_field == "input":
+            texts = decode(_EMBED, body)
+            return texts.model, texts.input or ""
+        text = decode(_EMBEDDINGS, body)
+        return text.model, text.prompt or ""
 
     def upstream_body(self, request: ChatRequest, model: str) -> bytes:
         """See ``Format.upstream_body``."""

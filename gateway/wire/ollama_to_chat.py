@@ -34,7 +34,7 @@ That it may is told to have stayed behind, as the window is: a prompt is served 
 
 _READ = frozenset({"model", "messages", "stream", "format", "options", "think", "logprobs", "top_logprobs", "tools"})
 _OF_GENERATIONS = frozenset({"prompt", "suffix", "system", "raw", "images", "template", "context"})
-_NOTHING = (None, "", [], {}, False)
+_NOTHING: tuple[Any, ...] = (None, "", [], {}, False)
 _CONTINUE = ("continue_final_message", "add_generation_prompt")
 _EFFORTS = {True: "medium", False: "none", "max": "xhigh"}
 """Ollama's words for effort that OpenAI has another word for; a plain yes is what Ollama itself takes for `medium`."""

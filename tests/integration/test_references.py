@@ -1,6 +1,6 @@
 """The pages that are made from the code say what the code does now."""
 
-from tests.references import clients_table
+from tests.references import clients_table, openapi_document
 from tests.references.translation_table import PAGE, page, providers
 
 NEEDS_NO_PLACE = {
@@ -9,6 +9,7 @@ NEEDS_NO_PLACE = {
     "messages.content (thinking)",
     "messages.content.cache_control",
     "messages.reasoning_content",
+    "messages.thinking",
     "messages.thinking_blocks",
     "keep_alive",
     "metadata",
@@ -37,6 +38,11 @@ def test_the_table_of_translations_is_current() -> None:
 def test_the_table_of_clients_is_current() -> None:
     """Of what each script says that it tried."""
     assert clients_table.page() == clients_table.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_openapi_document_is_current() -> None:
+    """Of what a gateway serves."""
+    assert openapi_document.page() == openapi_document.PAGE.read_text(encoding="utf-8")
 
 
 def test_no_field_is_dropped_in_silence() -> None:
