@@ -7,10 +7,10 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -76,6 +76,13 @@ class _Named(Struct, kw_only=True):
     name: str | None = None
     verbose: bool | None = None
 
+
+def _named_by(field: str) -> dict[str, Any]:
+    return {"properties": {field: {"type": "string", "minLength": 1}}, "required": [field]}
+
+
+ShowBody = Annotated[_Named, Meta(extra_json_schema={"anyOf": [_named_by("model"), _named_by("name")]})]
+"""A body, as a document tells it."""
 
 _NAMED = msgspec.json.Decoder(_Named)
 
@@ -155,7 +162,7 @@ _SHOW = Told(
     summary="One model",
     answers=json_answer_of("As Ollama tells it.", Shown),
     errors=(InvalidRequest, ModelNotFound, RequestTimeout, BodyTooLarge),
-    body=_Named,
+    body=ShowBody,
     envelope="ollama",
     tag="ollama",
 )
