@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from gateway.units import Units
 from gateway.wire.openai_usage import MAX_TOKENS, stated_usd
 from gateway.wire.passages import kind_word
 
+_LIST = msgspec.json.Decoder(list[Raw])
 _MOST_SECONDS = 10**8
 _INPUT, _OUTPUT = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
 _INPUT_DETAILS = ("input_tokens_details", "input_token_details", "prompt_tokens_details")
@@ -30,7 +32,7 @@ class PassedAnswer(Struct):
     duration: Any = None
     size: Any = None
     quality: Any = None
-    data: list[Raw] | None = None
+    data: Raw = Raw()
 
 
 def usage_said(asked: Units, answer: PassedAnswer) -> Usage:
@@ -46,7 +48,7 @@ def usage_said(asked: Units, answer: PassedAnswer) -> Usage:
         stated_usd=stated_usd(said["cost"]) if "cost" in said else None,
         units=replace(
             asked,
-            images=len(answer.data) if asked.images is not None and answer.data else asked.images,
+            images=_pictures(answer.data) or asked.images if asked.images is not None else None,
             size=kind_word(answer.size) or asked.size,
             quality=kind_word(answer.quality) or asked.quality,
             audio_s=next((it for it in map(_seconds, (said.get("seconds"), answer.duration)) if it is not None), None),
@@ -55,6 +57,14 @@ def usage_said(asked: Units, answer: PassedAnswer) -> Usage:
             **(_media(said) if counted is not None else {}),
         ),
     )
+
+
+def _pictures(data: Raw) -> int:
+    """How many are in an answer; none where it has no list of them."""
+    try:
+        return len(_LIST.decode(data))
+    except msgspec.DecodeError:
+        return 0
 
 
 def _tokens(said: dict[str, Any]) -> Usage | None:
