@@ -33,13 +33,17 @@ class World:
     tenancy: Tenancy
 
     def match(self, model: str) -> Route:
-        """The first route, in the order of the file, that answers ``model``.
+        """The first route, in the order of the file, that answers ``model``; else ``model:latest``, which is the same.
 
         Raises:
             ModelNotFound: none does. The name is not repeated: an error is no place for what a client wrote.
         """
         for route in self.routes:
             if route.answers(model):
+                return route
+        latest = f"{model}:latest"
+        for route in self.routes:  # a policy file may name Ollama's models as Ollama does
+            if route.answers(latest):
                 return route
         raise ModelNotFound("no route answers this model", param="model")
 

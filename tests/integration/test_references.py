@@ -21,6 +21,7 @@ NEEDS_NO_PLACE = {
     "safety_identifier",
     "service_tier",
     "store",
+    "think (no)",
     "thinking (adaptive)",
     "thinking (disabled)",
     "thread (create)",
