@@ -208,9 +208,13 @@ class ShuttingDown(Rejected):
 
 
 class GuardSilent(Rejected):
-    """A guard could not look at it, and the policy file lets nothing pass without."""
+    """A guard could not look at it, and the policy file lets nothing pass without.
+
+    Trying again at once is no use to anybody: of what comes after an answer, that would be paid for each time.
+    """
 
     code = "guard_unavailable"
+    final = True
 
 
 class NoCandidate(Rejected):

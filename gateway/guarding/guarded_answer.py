@@ -43,7 +43,7 @@ class GuardedAnswer(Through):
         self._hearing = hearing
         self._client = ClientSide(exchange, hearing)
         self._parser = event_parser(self.operation)
-        self._texts = STREAM_TEXTS[self.operation]()
+        self._texts = STREAM_TEXTS[self.operation](self._hearing.request)
         self._path: StreamPath | None = None
         self._last: Passing | None = None
 
@@ -77,7 +77,7 @@ class GuardedAnswer(Through):
         """See ``Exchange.open``; what another backend began before, and nobody saw, is forgotten."""
         self._client.begin(status, headers)
         self._parser = event_parser(self.operation)
-        self._texts = STREAM_TEXTS[self.operation]()
+        self._texts = STREAM_TEXTS[self.operation](self._hearing.request)
         if self.holds:
             self._path = Holding(self._rules, self._hearing, self._client)
         else:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.types import ChatRequest
 from gateway.wire.format import BYTES_PER_TOKEN
 from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent
@@ -20,7 +21,8 @@ class AnthropicStreamTexts:
 
     __slots__ = ("_open", "_output_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, request: ChatRequest) -> None:
+        del request  # nothing in it says how to end a stream
         self._open: int | None = None
         self._output_bytes = 0
 

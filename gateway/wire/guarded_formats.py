@@ -1,10 +1,9 @@
 """How guards find the texts of each client format: by the operation that it serves."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 
-from gateway.types import OLLAMA, Operation
+from gateway.types import OLLAMA, ChatRequest, Operation
 from gateway.wire.anthropic_stream_texts import AnthropicStreamTexts
 from gateway.wire.format import MAX_EVENT_BYTES
 from gateway.wire.ollama_stream_texts import LineEvents, OllamaStreamTexts
@@ -14,14 +13,14 @@ from gateway.wire.responses_stream_texts import ResponsesStreamTexts
 from gateway.wire.sse import SseParser
 from gateway.wire.stream_texts import EventParser, StreamTexts
 
-STREAM_TEXTS: Mapping[Operation, Callable[[], StreamTexts]] = MappingProxyType(
+STREAM_TEXTS: Mapping[Operation, Callable[[ChatRequest], StreamTexts]] = MappingProxyType(
     {
-        Operation.CHAT: partial(OpenAIStreamTexts, Operation.CHAT),
-        Operation.COMPLETION: partial(OpenAIStreamTexts, Operation.COMPLETION),
+        Operation.CHAT: OpenAIStreamTexts,
+        Operation.COMPLETION: OpenAIStreamTexts,
         Operation.MESSAGES: AnthropicStreamTexts,
         Operation.RESPONSE: ResponsesStreamTexts,
-        Operation.OLLAMA_CHAT: partial(OllamaStreamTexts, Operation.OLLAMA_CHAT),
-        Operation.OLLAMA_GENERATE: partial(OllamaStreamTexts, Operation.OLLAMA_GENERATE),
+        Operation.OLLAMA_CHAT: OllamaStreamTexts,
+        Operation.OLLAMA_GENERATE: OllamaStreamTexts,
     }
 )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.types import Operation
+from gateway.types import ChatRequest, Operation
 from gateway.wire.ndjson import LineParser
 from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent
@@ -33,8 +33,8 @@ class OllamaStreamTexts:
 
     __slots__ = ("_model", "_operation")
 
-    def __init__(self, operation: Operation) -> None:
-        self._operation = operation
+    def __init__(self, request: ChatRequest) -> None:
+        self._operation = request.arrival.operation
         self._model: Any = ""
 
     def passing(self, event: SseEvent) -> Passing:

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from gateway.types import Operation
+from gateway.conversation import prompt_count
+from gateway.types import ChatRequest, Operation
 from gateway.wire.json_edits import Path
 from gateway.wire.openai_answer import DONE
 from gateway.wire.sse import SseEvent, frame
@@ -21,13 +22,12 @@ _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint")
 class OpenAIStreamTexts:
     """See ``StreamTexts``. Of a choice, thoughts are over where its text or a call begins."""
 
-    __slots__ = ("_envelope", "_finished", "_operation", "_seen")
+    __slots__ = ("_envelope", "_left", "_operation")
 
-    def __init__(self, operation: Operation) -> None:
-        self._operation = operation
+    def __init__(self, request: ChatRequest) -> None:
+        self._operation = request.arrival.operation
         self._envelope: dict[str, Any] = {}
-        self._seen: set[int] = set()
-        self._finished: set[int] = set()
+        self._left = dict.fromkeys(range(request.n * prompt_count(request.prompt)))
 
     def passing(self, event: SseEvent) -> Passing:
         """See ``StreamTexts.passing``."""
@@ -52,15 +52,13 @@ class OpenAIStreamTexts:
         if not self._envelope:
             self._envelope = {name: chunk[name] for name in _ENVELOPE if name in chunk}
         for _, choice in _objects(chunk.get("choices")):
-            (self._finished if choice.get("finish_reason") else self._seen).add(_index(choice))
+            if choice.get("finish_reason"):
+                self._left.pop(_index(choice), None)
 
     def blocked(self) -> bytes:
         """See ``StreamTexts.blocked``: each choice that is not over ends as one that a filter stopped."""
         body: dict[str, Any] = {"text": ""} if self._operation is Operation.COMPLETION else {"delta": {}}
-        ended = [
-            {"index": index, **body, "finish_reason": "content_filter"}
-            for index in sorted((self._seen or {0}) - self._finished)
-        ]
+        ended = [{"index": index, **body, "finish_reason": "content_filter"} for index in self._left]
         return frame(_ENCODE({**self._envelope, "choices": ended})) + DONE if ended else DONE
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.types import ChatRequest
 from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent
 from gateway.wire.stream_texts import Channel, Growth, Passing, standing_alone
@@ -28,7 +29,8 @@ class ResponsesStreamTexts:
 
     __slots__ = ("_items", "_number", "_response")
 
-    def __init__(self) -> None:
+    def __init__(self, request: ChatRequest) -> None:
+        del request  # nothing in it says how to end a stream
         self._response: dict[str, Any] = {}
         self._items: list[Any] = []
         self._number = 0

@@ -4,6 +4,7 @@ RE2 has no pattern that takes exponential time on some text, so nobody's prompt 
 """
 
 import re
+import warnings
 from collections.abc import Sequence
 from re import _parser  # type: ignore[attr-defined]  # the only one who knows how long a match can be
 from typing import Any
@@ -81,7 +82,8 @@ def _compiled(pattern: str) -> Any:
 def _longest_chars(pattern: str) -> int | None:
     """How many characters a match can have at most, as Python's own parser counts it."""
     try:
-        _, longest = _parser.parse(pattern).getwidth()
+        with warnings.catch_warnings(action="ignore"):  # of what a later Python may read differently; RE2 does not
+            _, longest = _parser.parse(pattern).getwidth()
     except (re.error, RecursionError, OverflowError):  # RE2 knows some forms that Python does not
         return None
     return int(longest) if longest < _UNBOUNDED_CHARS else None

@@ -28,7 +28,7 @@ class Cel:
     ``parameters`` (``temperature`` and all other fields that are text, numbers, true or false), ``metadata``, and
     ``headers`` (those listed here); ``texts``, all texts of the request or, after it, of the answer, and ``text``, the
     same with a line end between them. After the answer also ``answer``, ``finish_reason``, ``tool_calls`` (each with
-    ``name`` and ``arguments``), ``prompt_tokens`` and ``output_tokens``.
+    ``name`` and ``arguments``), ``prompt_tokens`` and ``output_tokens`` (0 where the answer does not tell).
 
     The language has no loops without end; ``all``, ``exists``, ``filter`` and ``map`` must not stand in each other, so
     that an evaluation takes time in proportion to what it sees. ``matches`` takes linear time. With ``annotate``, text

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.guard import CannotSay
 from gateway.guarding.window import Window
-from gateway.types import Operation
+from gateway.types import Arrival, ChatRequest, Operation, TraceContext
 from gateway.wire.guarded_formats import STREAM_TEXTS
 from gateway.wire.sse import SseEvent
 from gateway.wire.stream_texts import Passing, StreamTexts
@@ -23,6 +24,21 @@ GUARD = Pattern(patterns=PATTERNS, action="redact", replacement="<c>")
 texts = st.text(st.sampled_from(ALPHABET), max_size=40) | st.lists(
     st.sampled_from(["abc", "abbbc", "abbbbc", "xy", "x", " ", "été", "q", "zz", "ca", "ééé", "a", "é"]), max_size=14
 ).map("".join)
+
+
+ARRIVAL = Arrival(
+    id="req-1",
+    operation=Operation.CHAT,
+    tenant="acme",
+    received_s=0.0,
+    received_unix_s=0.0,
+    trace=TraceContext(trace_id="0" * 31 + "1", span_id="0" * 15 + "1"),
+)
+
+
+def found(operation: Operation) -> StreamTexts:
+    """What finds the texts of a format's streams."""
+    return STREAM_TEXTS[operation](ChatRequest(arrival=replace(ARRIVAL, operation=operation), model="small"))
 
 
 def whole(text: str) -> str:
@@ -149,7 +165,7 @@ def test_choices_of_a_chat_say_what_the_whole_would(data: st.DataObject, first: 
     while any(queues):
         queue = queues[data.draw(st.integers(0, 1))] or queues[0] or queues[1]
         pieces.append(queue.pop(0))
-    out = Out(STREAM_TEXTS[Operation.CHAT](), chat(pieces))
+    out = Out(found(Operation.CHAT), chat(pieces))
     by_choice = {0: "", 1: ""}
     for passing in out.events[:-1]:
         for choice in msgspec.json.decode(passing.data)["choices"]:
@@ -163,7 +179,7 @@ def test_thoughts_and_text_are_each_a_text_of_their_own(data: st.DataObject, tho
     """A match does not begin in one and end in the other."""
     pieces = [(0, "reasoning_content", piece) for piece in data.draw(cut(thoughts))]
     pieces += [(0, "content", piece) for piece in data.draw(cut(said))]
-    out = Out(STREAM_TEXTS[Operation.CHAT](), chat(pieces))
+    out = Out(found(Operation.CHAT), chat(pieces))
     delta = ("choices", 0, "delta")
     assert (whole(thoughts), whole(said)) == (out.said(*delta, "reasoning_content"), out.said(*delta, "content"))
     assert _nothing_is_lost(out)
@@ -173,7 +189,7 @@ def test_thoughts_and_text_are_each_a_text_of_their_own(data: st.DataObject, tho
 def test_blocks_of_a_message_say_what_the_whole_would(data: st.DataObject, contents: list[tuple[str, str]]) -> None:
     """Each block is a text."""
     blocks = [(kind, data.draw(cut(text))) for kind, text in contents]
-    out = Out(STREAM_TEXTS[Operation.MESSAGES](), messages(blocks))
+    out = Out(found(Operation.MESSAGES), messages(blocks))
     for kind in ("text", "thinking"):
         assert "".join(whole(text) for known, text in contents if known == kind) == out.said("delta", kind)
     assert _nothing_is_lost(out)
@@ -182,7 +198,7 @@ def test_blocks_of_a_message_say_what_the_whole_would(data: st.DataObject, conte
 @given(data=st.data(), text=texts)
 def test_a_response_says_the_same_each_time_that_it_says_it(data: st.DataObject, text: str) -> None:
     """In its deltas, where a text is over, where a part is, where an item is, and in the whole."""
-    out = Out(STREAM_TEXTS[Operation.RESPONSE](), response(data.draw(cut(text))))
+    out = Out(found(Operation.RESPONSE), response(data.draw(cut(text))))
     expected = whole(text)
     assert [expected] * 5 == [
         out.said("delta"),
@@ -209,7 +225,7 @@ def test_arguments_stay_json_and_each_value_is_a_text(data: st.DataObject, argum
     deltas = [{"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in pieces]
     events = [_event({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
     events += [_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})]
-    out = Out(STREAM_TEXTS[Operation.CHAT](), iter(events))
+    out = Out(found(Operation.CHAT), iter(events))
     said = out.said("choices", 0, "delta", "tool_calls", 0, "function", "arguments")
     assert _each(arguments) == msgspec.json.decode(said)
     assert _nothing_is_lost(out)
@@ -228,7 +244,7 @@ def test_numbers_in_arguments_are_seen_too() -> None:
     guard = Pattern(patterns=("[0-9]{16}",), action="redact", replacement='"quoted"')
     event = {"index": 0, "function": {"arguments": '{"card": 4111111111111111, "n": 3}'}}
     events = [_event({"choices": [{"index": 0, "delta": {"tool_calls": [event]}}]}), _event(b"[DONE]")]
-    out = Out(STREAM_TEXTS[Operation.CHAT](), iter(events), guard)
+    out = Out(found(Operation.CHAT), iter(events), guard)
     said = out.said("choices", 0, "delta", "tool_calls", 0, "function", "arguments")
     assert {"card": '"quoted"', "n": 3} == msgspec.json.decode(said)
 
@@ -238,10 +254,10 @@ def test_no_more_is_held_back_than_a_match_is_long(data: st.DataObject, text: st
     """Whatever came before is out."""
     guard = Pattern(patterns=("a{1,4}b",), action="redact")
     window = Window(guard, hit=lambda: None, replaces=True, most_bytes=1 << 20)
-    found = STREAM_TEXTS[Operation.CHAT]()
+    texts_of = found(Operation.CHAT)
     came, out = 0, []
     for event in chat([(0, "content", piece) for piece in data.draw(cut(text))]):
-        passing = found.passing(event)
+        passing = texts_of.passing(event)
         came += sum(len(growth.old) for growth in passing.growths)
         longest_piece = max((len(growth.old) for growth in passing.growths), default=0)
         before = len(out)
@@ -254,14 +270,14 @@ def test_no_more_is_held_back_than_a_match_is_long(data: st.DataObject, text: st
 def test_what_is_not_changed_goes_on_byte_for_byte() -> None:
     """The events are those that came, blanks and all."""
     data = b'{"id": "c",  "choices": [{"index": 0, "delta": {"content": "nothing here"}, "x": 1.50}]}'
-    out = Out(STREAM_TEXTS[Operation.CHAT](), iter([_event(data), _event(b"[DONE]")]))
+    out = Out(found(Operation.CHAT), iter([_event(data), _event(b"[DONE]")]))
     assert [data, b"[DONE]"] == [passing.data for passing in out.events]
 
 
 def test_tokens_do_not_tell_what_was_replaced() -> None:
     """The log-probabilities of an event hold its text again."""
     event = {"choices": [{"index": 0, "delta": {"content": "ca"}, "logprobs": {"content": [{"token": "ca"}]}}]}
-    out = Out(STREAM_TEXTS[Operation.CHAT](), iter([_event(event), _event(b"[DONE]")]))
+    out = Out(found(Operation.CHAT), iter([_event(event), _event(b"[DONE]")]))
     assert {"index": 0, "delta": {"content": "<c>"}, "logprobs": None} == msgspec.json.decode(out.events[0].data)[
         "choices"
     ][0]
@@ -272,4 +288,4 @@ def test_more_than_may_be_held_back_is_said() -> None:
     piece = {"tool_calls": [{"index": 0, "function": {"arguments": "x" * 100}}]}
     events = [_event({"choices": [{"index": 0, "delta": piece}]}) for _ in range(10)]
     with pytest.raises(CannotSay):
-        Out(STREAM_TEXTS[Operation.CHAT](), iter(events), most_bytes=500)
+        Out(found(Operation.CHAT), iter(events), most_bytes=500)
