@@ -1,4 +1,4 @@
-"""Anthropic's Python SDK: a stream, a tool that it runs itself, and a count, over an upstream of OpenAI's chat."""
+"""Anthropic's Python SDK: a stream, a tool that it runs itself, a batch and a count, over one of OpenAI's chat."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ CLIENT = Client(
     name="Anthropic SDK for Python",
     package="anthropic",
     sets='`base_url="http://127.0.0.1:8080"`',
-    tried={"messages": ("streamed", "tools", "a count of tokens")},
+    tried={"messages": ("streamed", "tools", "batches", "a count of tokens")},
 )
 
 
@@ -40,11 +40,17 @@ async def main() -> int:
         last = await runner.until_done()
         async with client.messages.stream(**asked) as stream:
             text = await stream.get_final_text()
+        batch = await client.messages.batches.create(requests=[{"custom_id": "one", "params": asked}])
+        while batch.processing_status != "ended":
+            await asyncio.sleep(0.05)
+            batch = await client.messages.batches.retrieve(batch.id)
+        results = [one async for one in await client.messages.batches.results(batch.id)]
         count = await client.messages.count_tokens(model="any", messages=asked["messages"])
     assert ["Paris"] == seen
     assert work.last == last.content[0].text == text
     assert count.input_tokens > 0
-    sys.stdout.write(f"anthropic {anthropic.__version__}: a tool, a stream and a count\n")
+    assert [("one", work.last)] == [(one.custom_id, one.result.message.content[0].text) for one in results]
+    sys.stdout.write(f"anthropic {anthropic.__version__}: a tool, a stream, a batch and a count\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's SDK for Node: chats, Responses and embeddings, over an upstream of OpenAI's chat."""
+"""OpenAI's SDK for Node: chats, Responses, batches and embeddings, over an upstream of OpenAI's chat."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ import sys
 from tests.clients.trials import Client, try_node
 
 PROGRAM = """
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
 const client = new OpenAI({ baseURL: process.env.ADDRESS + "/v1", apiKey: "x" });
@@ -52,6 +52,18 @@ console.log("responses structured:", (await client.responses.parse({ model: "any
 const events = client.responses.stream({ model: "any", input, text });
 console.log("responses streamed structured:", (await events.finalResponse()).output_parsed.city);
 
+const line = { custom_id: "one", method: "POST", url: "/v1/chat/completions", body: asked };
+const content = await toFile(Buffer.from(JSON.stringify(line)), "in.jsonl");
+const file = await client.files.create({ file: content, purpose: "batch" });
+const made = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+let batch = await client.batches.create(made);
+while (["validating", "in_progress", "finalizing"].includes(batch.status)) {
+  await new Promise((done) => setTimeout(done, 50));
+  batch = await client.batches.retrieve(batch.id);
+}
+const output = JSON.parse(await (await client.files.content(batch.output_file_id)).text());
+console.log("batches whole:", output.response.body.choices[0].message.content);
+
 const embedded = await client.embeddings.create({ model: "any", input: ["a", "b"] });
 console.log("embeddings vectors:", embedded.data[1].embedding.join(" "));
 """
@@ -60,7 +72,12 @@ CLIENT = Client(
     name="OpenAI SDK for Node",
     package="npm openai",
     sets='`baseURL: "http://127.0.0.1:8080/v1"`',
-    tried={"chat": (*EVERYTHING, "streamed tools"), "responses": EVERYTHING, "embeddings": ("vectors",)},
+    tried={
+        "chat": (*EVERYTHING, "streamed tools"),
+        "responses": EVERYTHING,
+        "batches": ("whole",),
+        "embeddings": ("vectors",),
+    },
 )
 
 

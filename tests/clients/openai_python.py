@@ -1,4 +1,4 @@
-"""OpenAI's Python SDK: chats, Responses and embeddings, over an upstream of OpenAI's chat."""
+"""OpenAI's Python SDK: chats, Responses, batches and embeddings, over an upstream of OpenAI's chat."""
 
 import asyncio
 import sys
@@ -8,12 +8,14 @@ from tests.clients.trials import Client, try_python
 PROGRAM = """
 import json
 import os
+import time
 import openai
 from openai import OpenAI
 from pydantic import BaseModel
 
 client = OpenAI(base_url=os.environ["ADDRESS"] + "/v1", api_key="x")
-asked = {"model": "any", "messages": [{"role": "user", "content": "Weather in Paris?"}]}
+chat = [{"role": "user", "content": "Weather in Paris?"}]
+asked = {"model": "any", "messages": chat}
 
 class Place(BaseModel):
     city: str
@@ -58,6 +60,23 @@ print(f"responses tools: {json.loads(call.arguments)['city']}, then {last.output
 print("responses structured:", client.responses.parse(**asked, text_format=Place).output_parsed.city)
 with client.responses.stream(**asked, text_format=Place) as stream:
     print("responses streamed structured:", stream.get_final_response().output_parsed.city)
+lines = [
+    {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": {"model": "any", **rest}}
+    for name, rest in (("good", {"messages": chat}), ("bad", {"messages": 7}))
+]
+file = client.files.create(file=("in.jsonl", "\\n".join(map(json.dumps, lines)).encode()), purpose="batch")
+made = {"input_file_id": file.id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+batch = client.batches.create(**made, metadata={"for": "a trial"})
+while batch.status in {"validating", "in_progress", "finalizing"}:
+    time.sleep(0.05)
+    batch = client.batches.retrieve(batch.id)
+assert [batch.id] == [one.id for one in client.batches.list()]
+assert {file.id, batch.output_file_id, batch.error_file_id} == {one.id for one in client.files.list()}
+(good,) = map(json.loads, client.files.content(batch.output_file_id).text.splitlines())
+(bad,) = map(json.loads, client.files.content(batch.error_file_id).text.splitlines())
+assert (400, "bad") == (bad["response"]["status_code"], bad["custom_id"])
+assert client.files.delete(file.id).deleted
+print("batches whole:", good["response"]["body"]["choices"][0]["message"]["content"])
 print("embeddings vectors:", *client.embeddings.create(model="any", input=["a", "b"]).data[1].embedding)
 """
 CLIENT = Client(
@@ -67,6 +86,7 @@ CLIENT = Client(
     tried={
         "chat": ("whole", "streamed", "tools", "streamed tools", "structured", "streamed structured"),
         "responses": ("whole", "streamed", "tools", "structured", "streamed structured"),
+        "batches": ("whole",),
         "embeddings": ("vectors",),
     },
 )
