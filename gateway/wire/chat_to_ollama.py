@@ -174,8 +174,7 @@ def _tool(tool: Fields, where: str) -> Fields:
     if tool.get("type", "function") != "function" or not isinstance(function, dict):
         raise cannot_carry(where)
     made: Fields = {"name": function.get("name"), "parameters": function.get("parameters") or {"type": "object"}}
-    if function.get("description"):
-        made["description"] = function["description"]
+    made |= {name: function[name] for name in ("description", "strict") if function.get(name)}
     return {"type": "function", "function": made}
 
 

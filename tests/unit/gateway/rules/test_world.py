@@ -49,6 +49,14 @@ def test_the_first_route_that_answers_wins(make_world: MakeWorld) -> None:
     assert ("one", "two", "two") == tuple(world.match(model).name for model in ("large", "small", "anything"))
 
 
+def test_the_latest_of_a_model_is_the_model(make_world: MakeWorld) -> None:
+    """The file may name Ollama's models as Ollama does; a name that is there as it stands goes first."""
+    world = make_world("backends: {a: {use: fake, models: [llama:latest, qwen, 'qwen:latest']}}")
+    assert ("llama:latest", "llama:latest", "qwen", "qwen:latest") == tuple(
+        world.match(model).name for model in ("llama", "llama:latest", "qwen", "qwen:latest")
+    )
+
+
 def test_an_unknown_model_is_not_repeated_to_the_client(make_world: MakeWorld) -> None:
     """An error is no place for what a client wrote."""
     with pytest.raises(ModelNotFound) as caught:
