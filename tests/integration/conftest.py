@@ -13,6 +13,7 @@ from typing import Any
 import anthropic
 import httpx
 import msgspec
+import ollama
 import openai
 import pytest
 import pytest_asyncio
@@ -120,6 +121,13 @@ class Running:
         transport = anthropic.DefaultAsyncHttpxClient(verify=_NO_TLS)
         given = {"base_url": self.url.removesuffix("/v1"), "api_key": KEY, "max_retries": 0, "http_client": transport}
         client = anthropic.AsyncAnthropic(**{**given, **options})
+        self._stack.push_async_callback(client.close)
+        return client
+
+    def ollama(self, **options: Any) -> ollama.AsyncClient:
+        """Ollama's official client, with the key as ``OLLAMA_API_KEY`` has it."""
+        headers = {"authorization": f"Bearer {KEY}"}
+        client = ollama.AsyncClient(**{"host": self.url.removesuffix("/v1"), "headers": headers, **options})
         self._stack.push_async_callback(client.close)
         return client
 
