@@ -26,6 +26,7 @@ class Preset:
     ``price_list`` is whose published prices its models have, ``states_cost`` whether its answers say what they cost.
 
     ``paths`` are those that are not below the address, but from the root of its host; ``free`` models cost nothing.
+    ``gauges`` are those that together say how many requests it has.
 
     ``use`` is the backend that it is for, ``can`` what nobody is taken to be able to who does not say so.
     """
@@ -41,6 +42,7 @@ class Preset:
     prompt_cache: PromptCache | None = None
     paths: Mapping[Operation, str] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
+    gauges: frozenset[str] = frozenset()
     use: str = "openai_compatible"
     dialect: ChatDialect = field(default_factory=ChatDialect)
 

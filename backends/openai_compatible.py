@@ -1,19 +1,21 @@
 """Any server that speaks OpenAI's API: providers, vLLM, SGLang, llama-server, or another Headrace."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from backends._base_url import check_base_url
 from backends._chat_dialect import ChatDialect
-from backends._headers import HeaderValue, check_headers, variables
+from backends._headers import HeaderValue, check_headers, resolve_headers, variables
 from backends._http_fields import check_fields, check_paths, origin_of, root_of
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._openai_calls import PATHS, openai_request
 from backends._presets import Preset, preset_named, price_list_of, unsaid_of
+from backends._served_load import ServedLoad
 from backends._upstream import Ask, Transport, Upstream, bearer_header
 from gateway.facts import Adaptive, BackendFacts, Concurrency, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
@@ -97,6 +99,8 @@ class OpenAICompatible:
             unless a preset knows that the provider refuses it. Presets also know where it has to stand.
         custom_tools: Whether it knows OpenAI's custom tools, whose input is free text. Where it does not, they are told
             as functions with one string. A preset knows its provider; without one they go up as they are.
+        load_every_s: How often its ``/metrics`` are read for how many requests it has, so that those count that come to
+            it past this gateway; 0 for never. Presets know the gauges of vLLM, SGLang and llama-server.
         card: How it computes its models, and what is known of that: ``precision``, ``engine``, ``speculation``,
             ``equivalence``, ``evidence``. A model's own ``card`` goes before it, field by field.
     """
@@ -124,6 +128,7 @@ class OpenAICompatible:
     states_cost: bool | None = None
     past_reasoning: bool | None = None
     custom_tools: bool | None = None
+    load_every_s: float = 0.0
     card: ListedCard | None = None
 
     def __post_init__(self) -> None:
@@ -133,6 +138,8 @@ class OpenAICompatible:
             raise ValueError("`headers`: `authorization` is already made from `api_key_env`")
         check_base_url(self._address)
         check_paths(self.paths)
+        if self.load_every_s < 0 or (self.load_every_s and not self._gauges):
+            raise ValueError("`load_every_s` must not be negative, and is for servers whose preset knows their gauges")
         listed(self.models)
 
     async def start(self, name: str, world: Surroundings) -> None:
@@ -151,6 +158,11 @@ class OpenAICompatible:
         self._upstream.open(
             name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
         )
+        if self.load_every_s:
+            always, _ = resolve_headers(
+                self.headers, api_key_env=self._key_env, secret=world.secret, credential=bearer_header
+            )
+            self._load.follow(name, origin(headers=always), self._gauges, world.clock, every_s=self.load_every_s)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -163,20 +175,19 @@ class OpenAICompatible:
         if self.propagate_trace:
             headers |= headers_for(call.trace)
         body = FORMATS[operation].upstream_body(request, call.model)
-        return await self._upstream.send(
-            Ask(
-                path=self._paths[operation],
-                body=body,
-                headers=headers,
-                streamed=request.stream,
-                passes=request.units is not None,
-            ),
-            sink,
+        ask = Ask(
+            path=self._paths[operation],
+            body=body,
+            headers=headers,
+            streamed=request.stream,
+            passes=request.units is not None,
         )
+        with self._load.one_of_ours() if self.load_every_s else nullcontext():
+            return await self._upstream.send(ask, sink)
 
     def facts(self) -> BackendFacts:
-        """See ``Backend.facts``: all that is known is what the policy file says."""
-        return self._facts
+        """See ``Backend.facts``: all that is known is what the policy file says, and how busy the server says it is."""
+        return self._load.told(self._facts) if self.load_every_s else self._facts
 
     def needs(self, model_dir: Path) -> Needs:  # noqa: ARG002  # the port's signature
         """What must be there before it is started: its credentials."""
@@ -185,6 +196,7 @@ class OpenAICompatible:
     async def close(self) -> None:
         """See ``Backend.close``."""
         await self._upstream.close()
+        await self._load.close()
 
     @cached_property
     def _upstream(self) -> Upstream:
@@ -193,6 +205,14 @@ class OpenAICompatible:
             max_answer_bytes=self.max_answer_bytes,
             max_retry_after_s=self.max_retry_after_s,
         )
+
+    @cached_property
+    def _load(self) -> ServedLoad:
+        return ServedLoad()
+
+    @property
+    def _gauges(self) -> frozenset[str]:
+        return self._preset.gauges if self._preset else frozenset()
 
     @cached_property
     def _preset(self) -> Preset | None:

@@ -19,6 +19,8 @@ def main() -> int:
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--context-tokens", type=int, default=2048, help="of each slot")
     parser.add_argument("--unified", action="store_true", help="one key-value memory for all slots")
+    parser.add_argument("--metrics", action="store_true", help="gauges at /metrics")
+    parser.add_argument("--embeddings", action="store_true", help="vectors at /v1/embeddings")
     parser.add_argument("--draft", choices=DRAFTS, default="none")
     arguments = parser.parse_args()
     import xllamacpp
@@ -32,6 +34,10 @@ def main() -> int:
     params.cpuparams_batch.n_threads = arguments.threads
     params.n_gpu_layers = 0
     params.warmup = True
+    params.endpoint_metrics = arguments.metrics
+    if arguments.embeddings:
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     kinds = xllamacpp.common_speculative_type
     params.speculative.types = [getattr(kinds, f"COMMON_SPECULATIVE_TYPE_{arguments.draft.upper()}")]
     server = xllamacpp.Server(params)

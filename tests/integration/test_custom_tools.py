@@ -20,16 +20,17 @@ from gateway.wire.deltas import (
     ToolCallStart,
     UsageReport,
 )
+from gateway.wire.translation import WriterOf
 
 TRACE = TraceContext(trace_id="0" * 32, span_id="0" * 16)
 ARRIVAL = Arrival(id="r", operation=Operation.CHAT, tenant="t", received_s=0, received_unix_s=0, trace=TRACE)
 PATCH = '*** Begin Patch\n+ print("Zoë")\n*** End Patch'
 GRAMMAR = {"syntax": "lark", "definition": 'start: "*** Begin Patch" LF'}
 QUESTION: Any = {"role": "user", "content": "Patch it."}
-OVER = {"anthropic": anthropic_writer, "openai_compatible": chat_writer}
+OVER: dict[str, WriterOf] = {"anthropic": anthropic_writer, "openai_compatible": chat_writer}
 
 
-def answer(writer_of: Any, body: dict[str, Any]) -> bytes:
+def answer(writer_of: WriterOf, body: dict[str, Any]) -> bytes:
     """A call of the first tool, its arguments in fragments; words where the conversation has its result."""
     deltas: list[Delta] = [AnswerStart(id="a", model="m")]
     if "Done." in json.dumps(body["messages"]):

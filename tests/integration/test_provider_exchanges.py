@@ -118,6 +118,7 @@ async def test_the_ledger_has_what_the_provider_counts_and_charges(provider: Any
     body = {"model": "served", "stream": stream, "messages": [{"role": "user", "content": "Hi."}]}
     await running.http.post("/v1/chat/completions", json=body)
     (attempt,) = keeper.entries[0].attempts
+    assert attempt.usage is not None
     counted = (attempt.usage.prompt_tokens, attempt.usage.output_tokens, attempt.usage.cached_tokens)
     assert (says["prompt_tokens"], says["output_tokens"], says.get("cached_tokens", 0)) == counted
     assert not attempt.usage.estimated
