@@ -1,0 +1,79 @@
+from typing import Any
+
+import pytest
+
+from gateway.errors import ConfigurationError
+from gateway.guard import Seen, Span, Text
+from gateway.guard_mark import Action, Stage
+from gateway.rules import plugins
+from policies.guard.pattern import Pattern
+
+
+def _guard(*patterns: str, action: str = "redact", **more: str) -> Pattern:
+    return Pattern(patterns=patterns, action=action, **more)  # type: ignore[arg-type]  # literals of the test
+
+
+def _look(guard: Pattern, make_request: Any, *texts: str) -> tuple[Action, tuple[str, ...]]:
+    shown = [Text(text, "text", "user") for text in texts]
+    said = guard.look(Seen(stage=Stage.BEFORE, request=make_request(), texts=shown))
+    return said.action, said.texts
+
+
+def test_every_match_in_every_text_is_replaced(make_request: Any) -> None:
+    """And texts without one come back as they are."""
+    guard = _guard("[0-9]{3}", replacement="#")
+    assert (Action.REDACT, ("a # b #", "none", "##")) == _look(guard, make_request, "a 123 b 456", "none", "123456")
+    assert (Action.ALLOW, ()) == _look(guard, make_request, "none", "")
+
+
+def test_of_two_that_overlap_the_first_counts() -> None:
+    """The one that begins first; at the same place, that of the first pattern."""
+    assert [Span(0, 3, "[redacted]")] == _guard("bcd", "abc").spans("abcd", 0)
+    assert [Span(0, 2, "[redacted]"), Span(2, 3, "[redacted]")] == _guard("ab", "abc", "c").spans("abc", 0)
+
+
+def test_what_is_before_is_seen_and_not_matched() -> None:
+    """A word's border is where the word begins, not where the look does."""
+    assert [] == _guard(r"\bb+").spans("abb", 1)
+    assert [] == _guard("^b").spans("ab", 1)
+    assert [Span(1, 3, "[redacted]")] == _guard("b+").spans("abb", 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "longest"),
+    [("[0-9]{4}", 4), ("ab?c?", 3), ("a+", None), ("a*b", None), ("(?i)secret|key", 6), (r"\pL{2}", None), ("é{2}", 2)],
+)
+def test_how_long_a_match_can_be_is_known_or_not(pattern: str, longest: int | None) -> None:
+    """In characters; what only RE2 can read is taken to have no bound."""
+    assert longest == _guard(pattern).longest_chars
+    assert (None if longest is None else max(longest, 9)) == _guard(pattern, "[0-9]{9}").longest_chars
+
+
+@pytest.mark.parametrize(
+    ("patterns", "fault"),
+    [
+        (["("], "is no pattern of RE2: missing ): ("),
+        (["(?=a)"], "is no pattern of RE2"),
+        ([r"(a)\1"], "is no pattern of RE2"),
+        (["a*"], "matches an empty text"),
+        ([], "must be 1 to 64"),
+        (["a"] * 65, "must be 1 to 64"),
+        (["a" * 1001], "must have 1 to 1000 characters"),
+    ],
+)
+def test_what_is_no_pattern_is_refused_where_it_stands(patterns: list[str], fault: str) -> None:
+    """When the policy file is read."""
+    with pytest.raises(ConfigurationError, match="here") as caught:
+        plugins.build("guard", {"use": "pattern", "patterns": patterns, "action": "block"}, where="here")
+    assert fault in str(caught.value)
+
+
+def test_no_text_makes_a_pattern_take_for_ever(make_request: Any) -> None:
+    """One that would keep a backtracking engine busy for longer than the universe has been there."""
+    guard = _guard("(a+)+$", "(x+x+)+y", action="block")
+    assert Action.ALLOW is _look(guard, make_request, "a" * 50_000 + "!" + "x" * 50_000)[0]
+
+
+def test_empty_matches_inside_a_text_are_none() -> None:
+    """Though the pattern needs no character there."""
+    assert [Span(2, 3, "[redacted]")] == _guard(r"\bx?").spans("a xa", 0)
