@@ -9,7 +9,7 @@ from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
 from gateway.rules.cached import caching
-from gateway.rules.guards import guarding
+from gateway.rules.guards import Guards, guarding
 from gateway.rules.judged import judged
 from gateway.rules.judging import Judging
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
@@ -60,9 +60,11 @@ class World:
         return next(listing, targets[0].backend)
 
     def secret_names(self, model_dir: Path) -> tuple[str, ...]:
-        """The environment variables that backends need, those included that only a preset names."""
+        """The environment variables that backends and guards need, those included that only a preset names."""
         asked = (getattr(backend, "needs", None) for backend in self.backends.values())
-        return tuple(name for needs in asked if needs is not None for name in needs(model_dir).environment)
+        named = tuple(name for needs in asked if needs is not None for name in needs(model_dir).environment)
+        keys = (getattr(rule.guard, "api_key_env", "") for guards in self._guards() for rule in guards.rules)
+        return (*named, *(key for key in keys if key))
 
     def observers(self) -> tuple[Observer, ...]:
         """Every policy that learns from finished requests, once each."""
@@ -77,6 +79,10 @@ class World:
     def admitters(self) -> Mapping[str, Any]:
         """Each route's admitter, for gauges."""
         return {route.name: route.admitter for route in self.routes}
+
+    def _guards(self) -> Iterable[Guards]:
+        found = (*(route.guards for route in self.routes), *(one.guards for one in self.tenancy.keys.values()))
+        return (guards for guards in found if guards is not None)
 
     def _models_behind(self, route: Route) -> Iterable[str]:
         for target in (target for target in route.targets if not target.canary):
