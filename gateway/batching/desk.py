@@ -76,6 +76,8 @@ class BatchDesk:
                     await self._sweep()
                 except (LedgerLost, ConfigurationError) as error:
                     self._complain("batches cannot be looked for: %s", error)
+                except Exception as error:  # noqa: BLE001  # a bug must not end all batches there will be
+                    self._complain("%s in %s", type(error).__name__, place_of(error))
             await self._pause()
 
     async def _claim(self) -> None:
