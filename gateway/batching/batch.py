@@ -53,6 +53,8 @@ ENDPOINTS: Mapping[str, Operation] = {
     "/v1/completions": Operation.COMPLETION,
     "/v1/embeddings": Operation.EMBEDDING,
     "/v1/responses": Operation.RESPONSE,
+    "/v1/moderations": Operation.MODERATION,
+    "/v1/images/generations": Operation.IMAGE,
 }
 """What OpenAI's batches may be for."""
 
