@@ -48,6 +48,7 @@ clients: $(DEVELOPING)  ## drive real clients through a gateway: those that are 
 references: $(DEVELOPING)  ## write the pages of docs/ that are made from the code
 	$(BIN)/python -m tests.references.translation_table
 	$(BIN)/python -m tests.references.clients_table
+	$(BIN)/python -m tests.references.presets_table
 	$(BIN)/python -m tests.references.openapi_document
 
 clean:  ## take away what was installed, built and cached here; the pulled models stay

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from gateway.conversation import Message
 from gateway.errors import UpstreamError
 from gateway.request_fields import TOOL_GRAMMAR, names_path
 from gateway.types import ChatRequest
@@ -57,8 +58,11 @@ def as_functions(request: ChatRequest, *, dropped: Sequence[str]) -> ChatRequest
     messages = _DECODE(raw["messages"])
     if any(_is_custom(call) for turn in messages for call in _calls(turn)):
         changes["messages"] = [_turn(turn) for turn in messages]
+    if not changes:
+        return request
+    turns = msgspec.convert(changes.get("messages", messages), tuple[Message, ...])
     fields = {name: Raw(_ENCODE(value)) for name, value in changes.items()}
-    return replace(request, raw={**raw, **fields}) if fields else request
+    return replace(request, raw={**raw, **fields}, messages=turns)
 
 
 def reading_customs(reader_of: ReaderOf, names: frozenset[str]) -> ReaderOf:

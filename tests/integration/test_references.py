@@ -1,10 +1,13 @@
 """The pages that are made from the code say what the code does now."""
 
-from tests.references import clients_table, openapi_document
+from tests.references import clients_table, openapi_document, presets_table
 from tests.references.translation_table import PAGE, page, providers
 
 NEEDS_NO_PLACE = {
+    "background",
     "cache_control",
+    "include (reasoning)",
+    "max_tool_calls",
     "messages.content (redacted_thinking)",
     "messages.content (thinking)",
     "messages.content.cache_control",
@@ -18,6 +21,8 @@ NEEDS_NO_PLACE = {
     "options.num_keep",
     "prediction",
     "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning.summary",
     "safety_identifier",
     "service_tier",
     "store",
@@ -39,6 +44,11 @@ def test_the_table_of_translations_is_current() -> None:
 def test_the_table_of_clients_is_current() -> None:
     """Of what each script says that it tried."""
     assert clients_table.page() == clients_table.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_presets_is_current() -> None:
+    """Of what is known of each provider."""
+    assert presets_table.page() == presets_table.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_openapi_document_is_current() -> None:

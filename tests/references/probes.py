@@ -5,6 +5,7 @@ from typing import Any
 from gateway.types import Operation
 from tests.references.ollama_probes import OLLAMA_CHAT, OLLAMA_GENERATE
 from tests.references.probe import Fields, Probe
+from tests.references.responses_probes import RESPONSE
 
 QUESTION = {"role": "user", "content": "hi"}
 PNG = "iVBORw0KGgo="
@@ -14,6 +15,16 @@ MARK = {"type": "ephemeral"}
 FUNCTION: Fields = {"name": "f", "description": "d", "parameters": SCHEMA}
 TOOL: Fields = {"type": "function", "function": FUNCTION}
 CALL: Fields = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":"b"}'}}
+FREE: Fields = {"type": "custom", "custom": {"name": "p", "description": "d"}}
+BOUND: Fields = {
+    "type": "custom",
+    "custom": {
+        "name": "p",
+        "description": "d",
+        "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}},
+    },
+}
+FREE_CALL: Fields = {"id": "c1", "type": "custom", "custom": {"name": "p", "input": "a"}}
 ROOM = {"max_tokens": 4096}
 CUSTOM: Fields = {"name": "f", "description": "d", "input_schema": SCHEMA}
 USE: Fields = {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": "b"}}
@@ -85,6 +96,25 @@ CHAT = [
         beside={"tools": [TOOL]},
     ),
     Probe(name="tool_choice", fields={"tools": [TOOL], "tool_choice": "required"}, beside={"tools": [TOOL]}),
+    Probe(name="tools (custom)", fields={"tools": [FREE]}),
+    Probe(name="tools.custom.format (grammar)", fields={"tools": [BOUND]}, beside={"tools": [FREE]}),
+    Probe(
+        name="tool_choice (custom)",
+        fields={"tools": [FREE], "tool_choice": {"type": "custom", "custom": {"name": "p"}}},
+        beside={"tools": [FREE]},
+    ),
+    Probe(
+        name="messages.tool_calls (custom)",
+        fields={
+            "tools": [FREE],
+            "messages": [
+                QUESTION,
+                {"role": "assistant", "content": None, "tool_calls": [FREE_CALL]},
+                {"role": "tool", "tool_call_id": "c1", "content": "r"},
+            ],
+        },
+        beside={"tools": [FREE]},
+    ),
     Probe(name="parallel_tool_calls", fields={"tools": [TOOL], "parallel_tool_calls": False}, beside={"tools": [TOOL]}),
     Probe(name="functions", fields={"functions": [FUNCTION]}),
     _said("messages (system)", "s", role="system"),
@@ -238,12 +268,14 @@ MESSAGES = [
 PROBES: dict[Operation, list[Probe]] = {
     Operation.CHAT: CHAT,
     Operation.MESSAGES: MESSAGES,
+    Operation.RESPONSE: RESPONSE,
     Operation.OLLAMA_CHAT: OLLAMA_CHAT,
     Operation.OLLAMA_GENERATE: OLLAMA_GENERATE,
 }
 SMALLEST: dict[Operation, Fields] = {
     Operation.CHAT: {"model": "m", "messages": [QUESTION]},
     Operation.MESSAGES: {"model": "m", "max_tokens": 4096, "messages": [QUESTION]},
+    Operation.RESPONSE: {"model": "m", "input": "hi"},
     Operation.OLLAMA_CHAT: {"model": "m", "messages": [QUESTION], "stream": False},
     Operation.OLLAMA_GENERATE: {"model": "m", "prompt": "hi", "stream": False},
 }
