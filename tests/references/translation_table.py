@@ -60,6 +60,7 @@ too.
 _CLIENTS = {
     Operation.CHAT: "OpenAI's chat: `/v1/chat/completions`",
     Operation.MESSAGES: "Anthropic's Messages: `/v1/messages`",
+    Operation.RESPONSE: "OpenAI's Responses: `/v1/responses`",
     Operation.OLLAMA_CHAT: "Ollama's chat: `/api/chat`",
     Operation.OLLAMA_GENERATE: "Ollama's generate: `/api/generate`",
 }
