@@ -232,9 +232,9 @@ class Engine:
             return []
         self.steps += 1
         rows = [row for item in planned for row in item.rows]
-        self._memory.close_holes()
-        started_s = time.thread_time()
         try:
+            self._memory.close_holes()
+            started_s = time.thread_time()
             self._kernels.decode(rows)
         except DecodeError as error:
             _logger.exception("a batch for %d choices failed", len(planned))

@@ -88,8 +88,8 @@ class CKernels(ABC):
         """The library's context, or None when it refuses; for hidden states or for logits."""
 
     @abstractmethod
-    def _make_room(self, context: int) -> bool:
-        """Move the used cells together; False where the library cannot."""
+    def _close_holes(self, context: int) -> None:
+        """See `Kernels.compact`, within a context."""
 
     @abstractmethod
     def _remove(self, context: int, sequence: int, start: int) -> None:
@@ -190,17 +190,15 @@ class CKernels(ABC):
         lane, local = divmod(sequence, self._shape.sequences)
         context = self._lanes[lane].context
         set_data, arguments = self._library.llama_state_seq_set_data, (saved.ctypes.data, saved.size, local)
+        self._close_holes(context)
         if set_data(context, *arguments, *self.state_flags):
-            return True
-        self._remove(context, local, 0)
-        if self._make_room(context) and set_data(context, *arguments, *self.state_flags):
             return True
         self._remove(context, local, 0)
         return False
 
     def compact(self, lane: int) -> None:
         """See `Kernels.compact`."""
-        self._make_room(self._lanes[lane].context)
+        self._close_holes(self._lanes[lane].context)
 
     def hidden_states(self, tokens: Sequence[int], start: int) -> NDArray[np.float32]:
         """See `Kernels.hidden_states`."""
@@ -234,11 +232,10 @@ class CKernels(ABC):
         return _Lane(context, Batch(shape.batch_rows))
 
     def _decode(self, lane: _Lane, rows: Sequence[Row]) -> None:
+        self._close_holes(lane.context)
         lane.batch.fill(rows)
         batch = lane.batch.struct(self.batch_struct, len(rows))
         status: int = self._library.llama_decode(lane.context, batch)
-        if status == 1 and self._make_room(lane.context):
-            status = self._library.llama_decode(lane.context, batch)
         if status != 0:
             reason = "no room in the context" if status == 1 else f"status {status}"
             raise DecodeError(f"{self.name} failed to decode {len(rows)} rows: {reason}")

@@ -8,14 +8,17 @@ Traps, each met with version 0.1.5:
 
 * Flash attention aborts the process when one batch holds unrelated sequences: it is off.
 * `llama_tokenize` and `llama_token_to_piece` take the model, not the vocabulary, and crash otherwise.
-* A batch needs as many neighbouring free cells as it has rows: when it finds none, the cells are moved together once.
-* Rows that are put behind a hole in the cells, because they do not fit into it, are computed wrongly: holes are closed
-  before (`CellMemory.close_holes`).
+* A batch needs as many neighbouring free cells as it has rows, or a part of it stays behind in the cells and it fails.
+* To find the last cell in use the library looks at every 32nd, from the end on, and only where that one is used at the
+  31 above it. Where it is free, in a hole, all cells above are left out of attention, the row's own among them, and
+  logits are off by 5 to 30 without an error. So no row is computed as long as there is a hole.
+* `llama_kv_cache_defrag` moves some hundred runs of cells at most, and says nothing of the rest; nor does it keep the
+  cells of a sequence in the order of their positions, so that cutting the end off one sequence alone may leave a hole.
 * Some quantisations compute wrongly with 32 or more rows: `self_test.py` finds out.
 """
 
 import ctypes
-from typing import Any
+from typing import Any, ClassVar
 
 from embedded_engine.errors import KernelsMissing, LoadFailed
 from embedded_engine.kernels.c_api import (
@@ -27,7 +30,7 @@ from embedded_engine.kernels.c_api import (
     log_to_python,
     signature,
 )
-from embedded_engine.kernels.port import ContextShape
+from embedded_engine.kernels.port import ContextShape, DecodeError
 
 __all__ = ["IkLlamaKernels", "load"]
 
@@ -37,6 +40,32 @@ _REPACKED = {"Q8_0"}
 Prompts and batches are then a fifth to a third faster, and what is computed is the same to the last bit. With others,
 such as Q4_K_M, it is no longer the same alone and in a batch.
 """
+
+
+class _View(ctypes.Structure):
+    """`struct llama_kv_cache_view`: where a context has free cells."""
+
+    _fields_: ClassVar = [
+        ("n_cells", ctypes.c_int32),
+        ("n_seq_max", ctypes.c_int32),
+        ("token_count", ctypes.c_int32),
+        ("used_cells", ctypes.c_int32),
+        ("max_contiguous", ctypes.c_int32),
+        ("max_contiguous_idx", ctypes.c_int32),
+        ("cells", ctypes.c_void_p),
+        ("cells_sequences", ctypes.c_void_p),
+    ]
+
+
+def _has_holes(view: _View) -> bool:
+    """Whether any free cell is not behind the last one in use."""
+    free = view.n_cells - view.used_cells
+    return free > 0 and (view.max_contiguous_idx, view.max_contiguous) != (view.used_cells, free)
+
+
+def _is_empty(view: _View) -> bool:
+    return (view.used_cells, view.max_contiguous_idx) == (0, 0) and view.max_contiguous == view.n_cells > 0
+
 
 _keep_alive: list[object] = []
 """C calls the log callback for as long as the process lives."""
@@ -85,6 +114,8 @@ class IkLlamaKernels(CKernels):
     def __init__(self, library: ctypes.CDLL, api: Any, model: int) -> None:
         self._api = api
         self.batch_struct = api.llama_batch
+        self._may_have_holes: set[int] = set()
+        self._has_cells = not library.llama_model_is_recurrent(model)
         super().__init__(library, model, vocabulary=model)
 
     def is_end(self, token: int) -> bool:
@@ -97,6 +128,7 @@ class IkLlamaKernels(CKernels):
 
     def _remove(self, context: int, sequence: int, start: int) -> None:
         self._library.llama_kv_cache_seq_rm(context, sequence, start, -1)
+        self._may_have_holes.add(context)
 
     def _share(self, context: int, source: int, target: int, tokens: int) -> None:
         self._library.llama_kv_cache_seq_cp(context, source, target, 0, tokens)
@@ -111,12 +143,27 @@ class IkLlamaKernels(CKernels):
         params.embeddings = embeds
         params.pooling_type = POOLING_NONE
         context: int | None = self._api.llama_init_from_model(self._model, params)
+        if context and self._has_cells and not _is_empty(self._look(context)):
+            raise LoadFailed("this release of ik_llama.cpp describes its cells in another layout than we know")
         return context
 
-    def _make_room(self, context: int) -> bool:
-        self._library.llama_kv_cache_defrag(context)
-        self._library.llama_kv_cache_update(context)
-        return True
+    def _close_holes(self, context: int) -> None:
+        if context not in self._may_have_holes:
+            return
+        passes = self._shape.kv_tokens if self._has_cells else 0
+        while passes and _has_holes(self._look(context)):
+            self._library.llama_kv_cache_defrag(context)
+            self._library.llama_kv_cache_update(context)
+            passes -= 1
+            if not passes:
+                raise DecodeError("ik_llama.cpp does not move its cells together")
+        self._may_have_holes.discard(context)
+
+    def _look(self, context: int) -> _View:
+        view: _View = self._library.llama_kv_cache_view_init(context, 1)
+        self._library.llama_kv_cache_view_update(context, ctypes.byref(view))
+        self._library.llama_kv_cache_view_free(ctypes.byref(view))
+        return view
 
     def _free_model(self, model: int) -> None:
         self._library.llama_free_model(model)
@@ -137,3 +184,6 @@ def _declare(library: ctypes.CDLL, api: Any) -> None:
     signature(library, "llama_state_seq_set_data", size, pointer, pointer, size, i32, i32)
     signature(library, "llama_kv_cache_defrag", None, pointer)
     signature(library, "llama_kv_cache_update", i32, pointer)
+    signature(library, "llama_kv_cache_view_init", _View, pointer, i32)
+    signature(library, "llama_kv_cache_view_update", None, pointer, ctypes.POINTER(_View))
+    signature(library, "llama_kv_cache_view_free", None, ctypes.POINTER(_View))

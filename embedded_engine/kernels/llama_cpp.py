@@ -160,9 +160,8 @@ class LlamaCppKernels(CKernels):
         context: int | None = self._library.llama_init_from_model(self._model, params)
         return context
 
-    def _make_room(self, context: int) -> bool:
-        del context
-        return False  # a batch may lie scattered over the free cells: no room is no room
+    def _close_holes(self, context: int) -> None:
+        """Nothing to do: a batch may lie scattered over the free cells, and is computed rightly there."""
 
     def _free_model(self, model: int) -> None:
         self._library.llama_model_free(model)

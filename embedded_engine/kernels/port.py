@@ -160,7 +160,10 @@ class Kernels(Protocol):
         """Fill the empty `sequence`, of any lane, with what `save` gave; False, and empty, where there is no room."""
 
     def compact(self, lane: int) -> None:
-        """Move a lane's used cells together where the library can: it costs time for every cell up to the last used."""
+        """Close the holes between a lane's used cells, where the library pays for them in time or in errors.
+
+        `decode` and `restore` do it by themselves: this is for whoever measures how long these take.
+        """
 
     def hidden_states(self, tokens: Sequence[int], start: int) -> NDArray[np.float32]:
         """What the last layer says at each token of a text that is read apart from all sequences.

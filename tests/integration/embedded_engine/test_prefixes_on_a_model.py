@@ -10,7 +10,7 @@ import pytest
 from embedded_engine.engine import Engine
 from embedded_engine.messages import ChatMessage, Generate
 from embedded_engine.settings import EngineSettings
-from embedded_engine.speculative import Speculative
+from tests.integration.embedded_engine.alone import LOGPROBS, ROUNDING, Alone
 from tests.unit.embedded_engine.toy import Answers, run
 
 pytestmark = pytest.mark.model
@@ -33,24 +33,19 @@ def crowded(default_model_path: Path) -> Iterator[Engine]:
 
 def _ask(number: int, word: str, *, beginning: str = "", **fields: Any) -> Generate:
     content = f"{beginning}The secret word is {word}. Say the secret word, and then tell of a river."
-    usual: dict[str, Any] = {"temperature": 0, "max_tokens": 30, "speculative": Speculative(exactness="strict")}
+    usual: dict[str, Any] = {"temperature": 0, "max_tokens": 30, "logprobs": LOGPROBS}
     return Generate(id=number, messages=(ChatMessage(role="user", content=content),), **(usual | fields))
 
 
-def test_everybody_gets_the_answer_of_an_engine_alone(crowded: Engine) -> None:
-    """Sixteen at once, each with a secret, half of them dropped, and again: nobody says another's secret.
+def test_nobodys_answer_owes_anything_to_the_crowd(crowded: Engine) -> None:
+    """Sixteen at once, each with a secret, half of them dropped, and again: all that is said has its own likelihood.
 
-    In a crowd logits differ a little from those of a sequence alone, for whoever shares the cells changes the order of
-    sums, and a near tie may fall the other way: so few answers may go another way after their first words, and none may
-    begin another way. That none is another's, token for token, is held by the toy model, whose arithmetic is exact.
+    Who meets whom, and where, depends on the machine's pace. That none of it shows is told by numbers that do not: at
+    each token the likelihoods are those of the same text alone, but for rounding.
     """
     dice = random.Random(5)  # noqa: S311 - who is dropped, no secret
-    alone = {}
-    for number, word in enumerate(_WORDS):
-        alone[number] = run(crowded, _ask(number, word, scope="alone")).text(number)
-    assert sum(word in alone[number].upper() for number, word in enumerate(_WORDS)) >= 12
-    same = 0
-    for _ in range(3):
+    crowds = []
+    for _cold_then_warm in range(2):
         answers, kept = Answers(), dice.sample(range(len(_WORDS)), 8)
         for number, word in enumerate(_WORDS):
             crowded.submit(crowded.prepare(_ask(number, word)))
@@ -61,27 +56,29 @@ def test_everybody_gets_the_answer_of_an_engine_alone(crowded: Engine) -> None:
         while crowded.busy:
             answers.take(crowded.step())
         assert {} == answers.failed
-        for number in kept:
-            said = answers.text(number)
-            others = [word for word in _WORDS if word != _WORDS[number] and word in said.upper()]
-            assert [] == [word for word in others if word not in alone[number].upper()]
-            assert alone[number][:20] == said[:20]
-            same += said == alone[number]
-    assert same >= 0.7 * 3 * 8
-    assert (0, 512) == (crowded.running, crowded.free_kv_tokens)
+        assert (0, 512) == (crowded.running, crowded.free_kv_tokens)
+        crowds += [(answers, number) for number in kept]
+    alone = Alone(crowded)
+    for answers, number in crowds:
+        prompt = crowded.prepare(_ask(number, _WORDS[number])).prompt
+        assert alone.furthest(prompt, answers, number) < ROUNDING, answers.text(number)
+    answers, number = crowds[0]
+    another = crowded.prepare(_ask(number, _WORDS[number - 1])).prompt
+    assert alone.furthest(another, answers, number) > ROUNDING, "another's answer would not be noticed"
 
 
 def test_a_known_beginning_is_restored_and_not_read_again(crowded: Engine) -> None:
-    """From memory, from a file and from a neighbour that runs: the answer is the one that reading gives."""
+    """From memory, from a file and from a neighbour that runs: each token has the likelihood that reading gives it."""
     beginning = "A mill needs water, wind or oxen, and somebody who gets up early. " * 8
+    prompt = crowded.prepare(_ask(1, "OTTER", beginning=beginning)).prompt
+    alone = Alone(crowded)
     cold = run(crowded, _ask(1, "OTTER", beginning=beginning, scope="cold"))
-    expected = cold.text(1)
     assert cold.done[1, 0].measured.cached_tokens < 16
-    prompt_tokens = len(crowded.prepare(_ask(1, "OTTER", beginning=beginning)).prompt)
+    assert alone.furthest(prompt, cold, 1) == 0, "alone, no sum is made in another order"
     for filler in range(3):
         warm = run(crowded, _ask(2, "OTTER", beginning=beginning, scope="cold"))
-        assert prompt_tokens - 1 == warm.done[2, 0].measured.cached_tokens
-        assert expected == warm.text(2)
+        assert len(prompt) - 1 == warm.done[2, 0].measured.cached_tokens
+        assert alone.furthest(prompt, warm, 2) < ROUNDING
         run(crowded, *(_ask(10 + number, word, scope=f"filler {filler}") for number, word in enumerate(_WORDS[:5])))
     assert crowded._cache._saved.used_file_bytes > 0
     crowded.submit(crowded.prepare(_ask(3, "OTTER", beginning=beginning, scope="neighbours")))
@@ -91,5 +88,6 @@ def test_a_known_beginning_is_restored_and_not_read_again(crowded: Engine) -> No
     crowded.submit(crowded.prepare(_ask(4, "OTTER", beginning=beginning, scope="neighbours")))
     while crowded.busy:
         answers.take(crowded.step())
-    assert prompt_tokens - 1 == answers.done[4, 0].measured.cached_tokens
-    assert (expected[:20], expected[:20]) == (answers.text(3)[:20], answers.text(4)[:20])
+    assert len(prompt) - 1 == answers.done[4, 0].measured.cached_tokens
+    for number in (3, 4):
+        assert alone.furthest(prompt, answers, number) < ROUNDING

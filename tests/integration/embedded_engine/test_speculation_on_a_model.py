@@ -151,35 +151,6 @@ def test_a_prediction_is_counted_and_changes_nothing(engine: Engine, plain: list
             assert 0 == measured.accepted_prediction_tokens
 
 
-def test_rows_behind_a_rejected_draft_of_a_shared_lane_are_computed_rightly(engine: Engine) -> None:
-    """A draft cut out between another sequence's cells, and then more rows than fit into the hole."""
-    kernels, memory = engine._kernels, engine._memory
-    text = "The miller opens a gate when there is corn to grind, and closes it when the pond runs low. " * 6
-    tokens = kernels.tokenize(text, add_special=False, parse_special=False)
-
-    def decode(sequence: int, start: int, end: int) -> Any:
-        memory.close_holes()
-        kernels.decode([Row(sequence, tokens[at], at, wants_logits=True) for at in range(start, end)])
-        memory.grew(sequence, end - start)
-        return np.stack([kernels.logits(row) for row in range(end - start)])
-
-    alone = memory.claim(0)
-    for start in (0, 30, 60):
-        expected = decode(alone, start, start + 30)[8:14]
-    memory.release(alone)
-    first, second = memory.claim(0), memory.claim(0)
-    for sequence in (first, second):
-        decode(sequence, 0, 30)
-        decode(sequence, 30, 60)
-    decode(first, 60, 68)
-    decode(second, 60, 68)
-    memory.cut(first, 63)
-    actual = decode(second, 68, 74)
-    memory.release(first)
-    memory.release(second)
-    assert float(np.abs(expected - actual).max()) < 3
-
-
 def test_what_is_emitted_has_the_law_of_the_model(engine: Engine) -> None:
     """Real rows of a draft, 3,000 seeds: chi-square of the first token and of the one after an accepted draft.
 

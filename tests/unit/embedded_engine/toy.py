@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from embedded_engine.engine import Engine
 from embedded_engine.kernels.port import ContextShape, DecodeError, Logits, ModelFacts, Row, SavedCells
-from embedded_engine.messages import Done, Failed, Generate, Text
+from embedded_engine.messages import Done, Failed, Generate, Text, TokenLogprob
 
 BOS, END, TURN, TURN_END, MERGED = 256, 257, 258, 259, 260
 TEMPLATE = (
@@ -191,6 +191,7 @@ class Answers:
     def __init__(self) -> None:
         self.texts: dict[tuple[int, int], list[str]] = {}
         self.tokens: dict[tuple[int, int], int] = {}
+        self.logprobs: dict[tuple[int, int], list[TokenLogprob]] = {}
         self.done: dict[tuple[int, int], Done] = {}
         self.failed: dict[int, Failed] = {}
 
@@ -202,6 +203,7 @@ class Answers:
                     assert (event.id, event.choice) not in self.done
                     self.texts.setdefault((event.id, event.choice), []).append(event.text)
                     self.tokens[event.id, event.choice] = self.tokens.get((event.id, event.choice), 0) + event.tokens
+                    self.logprobs.setdefault((event.id, event.choice), []).extend(event.logprobs)
                 case Done():
                     assert (event.id, event.choice) not in self.done
                     self.done[event.id, event.choice] = event
