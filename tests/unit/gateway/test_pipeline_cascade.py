@@ -299,6 +299,24 @@ async def test_a_held_stream_is_kept_alive_by_comments(
         assert house.is_quiet()
 
 
+async def test_a_held_stream_of_ollamas_is_kept_alive_by_lines_that_say_nothing(
+    open_house: OpenHouse, make_exchange: Any, hand_clock: Any
+) -> None:
+    """Its clients know no comments, and take each line for JSON."""
+    policy = _policy("first_token_s: 12", "keep_alive_s: 5")
+    async with open_house(policy, clock=hand_clock) as house:
+        exchange = make_exchange(operation=Operation.OLLAMA_CHAT, stream=True)
+        task = house.begin(exchange)
+        await house.until(lambda: hand_clock.slept_s.count(5) == 1)
+        hand_clock.advance(5)
+        await house.until(lambda: exchange.received)
+        hand_clock.advance(12)
+        await task
+        kept, *lines = [msgspec.json.decode(line) for line in exchange.received.splitlines()]
+        assert ("", False, True) == (kept["message"]["content"], kept["done"], lines[-1]["done"])
+        assert "application/x-ndjson" == exchange.answer_headers["content-type"]
+
+
 async def test_a_stream_that_is_kept_alive_and_fails_ends_with_an_error(
     open_house: OpenHouse, make_exchange: Any, hand_clock: Any, failing: Any
 ) -> None:

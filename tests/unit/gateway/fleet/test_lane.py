@@ -49,6 +49,15 @@ def test_an_idle_backend_is_described_by_its_facts_and_first_guesses(standing: S
     assert pytest.approx(22.5) == idle.first_token_p90_s
 
 
+def test_a_model_that_is_not_loaded_has_to_be_first(standing: Standing, clock: Any) -> None:
+    """Where nothing is under way: it is loaded for who came before, else."""
+    cold = replace(FACTS, models={"m": ModelFacts(load_s=6.0)})
+    idle = _seen(_lane(standing, cold), clock)
+    assert (6.0, True) == (idle.wait_s, idle.first_token_p50_s > _seen(_lane(standing), clock).first_token_p50_s)
+    _send(standing, clock)
+    assert _seen(_lane(standing), clock).wait_s == _seen(_lane(standing, cold), clock).wait_s
+
+
 def test_what_is_under_way_is_counted(standing: Standing, clock: Any) -> None:
     """Two wait, then one is written while the other waits."""
     first, _ = _send(standing, clock), _send(standing, clock)
