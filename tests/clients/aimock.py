@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -52,11 +52,11 @@ def backends(address: str) -> dict[str, dict[str, Any]]:
 
 
 @asynccontextmanager
-async def aimock(folder: Path, *options: str) -> AsyncIterator[str]:
+async def aimock(folder: Path, *options: str, answers: Sequence[Mapping[str, Any]] = FIXTURES) -> AsyncIterator[str]:
     """Its address, with our fixtures."""
     with tempfile.TemporaryDirectory() as name:
         fixtures = Path(name) / "fixtures.json"
-        fixtures.write_text(json.dumps({"fixtures": FIXTURES}))
+        fixtures.write_text(json.dumps({"fixtures": list(answers)}))
         program = folder / "node_modules/@copilotkit/aimock/dist/cli.js"
         command = ("node", str(program), "-p", "0", "-f", str(fixtures), *options)
         environment = {"PATH": os.environ["PATH"], "HOME": name}

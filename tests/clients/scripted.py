@@ -42,8 +42,8 @@ class Work:
 
 
 @asynccontextmanager
-async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[str, list[dict[str, Any]]]]:
-    """The address of a gateway in a process of its own, and the bodies that its upstream got: OpenAI's chat."""
+async def scripted_chat(work: Work) -> AsyncIterator[tuple[str, list[dict[str, Any]]]]:
+    """The address of an upstream that speaks OpenAI's chat, up to and including ``/v1``, and the bodies that it got."""
     bodies: list[dict[str, Any]] = []
 
     async def respond(request: Any, conversation: Any) -> None:
@@ -59,7 +59,14 @@ async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[st
             await conversation.answer(_whole(work, tool, text))
 
     async with _serve(respond) as upstream:
-        backends = {"scripted": {"use": "openai_compatible", "base_url": upstream.url}}
+        yield upstream.url, bodies
+
+
+@asynccontextmanager
+async def gateway_over_chat(work: Work, **policy: Any) -> AsyncIterator[tuple[str, list[dict[str, Any]]]]:
+    """The address of a gateway in a process of its own, and the bodies that its upstream got: OpenAI's chat."""
+    async with scripted_chat(work) as (upstream, bodies):
+        backends = {"scripted": {"use": "openai_compatible", "base_url": upstream}}
         async with gateway_over(backends, {}, **policy) as address:
             yield address, bodies
 

@@ -3,15 +3,27 @@
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from tests.clients.scripted import VECTOR, Work, gateway_over_chat, node_folder_with, python_with, run, run_node
+from tests.clients.scripted import (
+    VECTOR,
+    Work,
+    gateway_over,
+    gateway_over_chat,
+    node_folder_with,
+    python_with,
+    run,
+    run_node,
+)
 
 WEATHER = Work(tool="weather", arguments={"city": "Paris"}, last="It rains in Paris.")
+MADE_UP = "This answer is made up."
+"""What the backend ``fake`` says and hears."""
 ENDINGS: Mapping[str, str] = {
     "whole": WEATHER.last,
     "streamed": WEATHER.last,
@@ -20,6 +32,13 @@ ENDINGS: Mapping[str, str] = {
     "structured": "Paris",
     "streamed structured": "Paris",
     "vectors": " ".join(str(number) for number in VECTOR),
+    "sound": MADE_UP,
+    "sound in events": MADE_UP,
+    "transcripts": MADE_UP,
+    "streamed transcripts": MADE_UP,
+    "pictures": "2",
+    "verdicts": "False",
+    "documents": "0 1",
 }
 """What a client's program prints behind the name of what it tried: all that came out of the client itself."""
 
@@ -49,8 +68,10 @@ class Client:
         return {f"{path} {what}: {ENDINGS[what]}" for path, whats in self.tried.items() for what in whats}
 
 
-async def try_python(client: Client, module: str, program: str) -> int:
+async def try_python(client: Client, module: str, program: str, *, over_fake: bool = False) -> int:
     """Runs a program of a Python library in an environment that has ``module``; 0 where it said all that it should.
+
+    ``over_fake``: over the made-up backend, which has sound and pictures, in the place of an upstream of chats.
 
     Raises:
         RuntimeError: the program failed; its words are in the error.
@@ -63,10 +84,16 @@ async def try_python(client: Client, module: str, program: str) -> int:
         environment = {"PATH": os.environ["PATH"], "HOME": name}
         asked = f"import importlib.metadata as known; print(known.version({client.package!r}))"
         version = await run(python, "-c", asked, folder=folder, environment=environment)
-        async with gateway_over_chat(WEATHER) as (address, _):
+        async with gateway_over({"fake": {"use": "fake"}}, {}) if over_fake else _over_chat() as address:
             given = {**environment, "ADDRESS": address}
             said = await run(python, "-c", program, folder=folder, environment=given)
     return _compared(client, version.strip(), said)
+
+
+@asynccontextmanager
+async def _over_chat() -> AsyncIterator[str]:
+    async with gateway_over_chat(WEATHER) as (address, _):
+        yield address
 
 
 async def try_node(client: Client, program: str) -> int:

@@ -16,14 +16,15 @@ _HEAD = """# Clients
 
 An app, an agent or a coding tool changes its base URL and notices nothing. This page is made by `make references` from
 the scripts in `tests/clients/`; each drives the real client through a gateway, over an upstream that speaks only
-OpenAI's chat, and holds it to what the client itself says in the end.
+OpenAI's chat (for sound, pictures and rerank: over the made-up backend), and holds it to what the client itself says in
+the end.
 
 | client | installed as | what to set | what was tried |
 | --- | --- | --- | --- |
 """
 _TAIL = """
 *Whole* and *streamed* are answers in words, *tools* is a call with its result and the answer after it, *structured* is
-an object out of a schema, *vectors* are embeddings. Any key does while the policy file has no tenants; most clients
+an object out of a schema, *vectors* are embeddings, *documents* are ranked ones. Any key does while the policy file has no tenants; most clients
 want one that is not empty. Names of models are yours: whatever the policy file's routes match.
 
 ## Run them
@@ -44,7 +45,7 @@ Two servers that imitate providers, and were not written here, are asked as upst
 
 * aimock (npm `@copilotkit/aimock`): OpenAI's chat and Responses, Anthropic, and Gemini, each through the backend that
   speaks it, in the formats of three clients. Then three of it fail at random, with a quiet one beside them: every
-  client hears a whole answer.
+  client hears a whole answer. Its speech, transcripts, pictures, moderations and rerank are asked by OpenAI's SDK.
 * LLMock (`llmock`): limits, outages, wrong requests, streams that break, end early or hold an event that is cut short.
   It judges whoever asked: whether `Retry-After` was kept, whether what cannot succeed was asked again, whether half an
   answer was taken for a whole one. Its verdict on a gateway with OpenAI's SDK before it: no errors, no warnings.
