@@ -114,12 +114,12 @@ class SessionChains:
 
     A conversation is found again by what its client calls it and by its first words, and is believed to be the same
     only after every turn that it had compares equal. The turns that are remembered for that take at most ``most_bytes``
-    of memory, one conversation at most a quarter of it; who was asked for longest ago goes first. Prompts of less than
+    of memory, one conversation at most half of it; who was asked for longest ago goes first. Prompts of less than
     ``worth_bytes`` are hashed each time: that takes no longer than to find them again.
     """
 
     def __init__(
-        self, *, most_bytes: int = 4 * 1024 * 1024, worth_bytes: int = 4096, chunk_bytes: int = CHUNK_BYTES
+        self, *, most_bytes: int = 2 * 1024 * 1024, worth_bytes: int = 4096, chunk_bytes: int = CHUNK_BYTES
     ) -> None:
         self._most_bytes = most_bytes
         self._worth_bytes = worth_bytes
@@ -163,7 +163,7 @@ class SessionChains:
         return session
 
     def _keep(self, key: Any, session: _Session) -> None:
-        if session.weight_bytes * 4 > self._most_bytes:
+        if session.weight_bytes * 2 > self._most_bytes:
             return
         self.held_bytes += session.weight_bytes
         self._sessions[key] = session

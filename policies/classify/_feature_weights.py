@@ -7,8 +7,10 @@ from math import sqrt
 from msgspec import Struct
 
 FIRST_SLOTS = 1 << 12
-MOST_SLOTS = 1 << 19
-"""Of 8 bytes: 4 MB."""
+MOST_SLOTS = 1 << 18
+"""Of 8 bytes: 2 MB. Twice as many are worth 0.001 of rank correlation."""
+_MOST_STORED_SLOTS = 1 << 19
+"""Of a state that an earlier version stored."""
 
 _SLOTS_PER_LESSON = 1024
 _SANE = 100.0
@@ -82,7 +84,7 @@ class FeatureWeights:
         """
         slots = len(state.weights) // 4
         sizes = {len(state.weights), len(state.squares)}
-        if sizes != {4 * slots} or not FIRST_SLOTS <= slots <= MOST_SLOTS or slots & (slots - 1):
+        if sizes != {4 * slots} or not FIRST_SLOTS <= slots <= _MOST_STORED_SLOTS or slots & (slots - 1):
             raise ValueError("a table of weights has a size of its own")
         made = cls()
         made.lessons, made._mask = state.lessons, slots - 1
@@ -90,7 +92,17 @@ class FeatureWeights:
         sane = all(-_SANE < weight < _SANE for weight in made._weights)
         if not sane or not all(square >= _FIRST_SQUARE for square in made._squares) or state.lessons < 0:
             raise ValueError("a weight is out of bounds")
+        while made.slots > MOST_SLOTS:
+            made._fold()
         return made
+
+    def _fold(self) -> None:
+        """Half the places: features that come to share one weigh their mean."""
+        half = self.slots // 2
+        for name in ("_weights", "_squares"):
+            table: array[float] = getattr(self, name)
+            setattr(self, name, array("f", [(low + high) / 2 for low, high in zip(table, table[half:], strict=False)]))
+        self._mask = half - 1
 
     def _grow(self) -> None:
         self._weights, self._squares = self._weights * 2, self._squares * 2

@@ -1,7 +1,6 @@
 """Forecasts of the length of answers, learned from answers: prior, features, conversation, residuals."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
 
 from msgspec import Struct
 
@@ -20,9 +19,6 @@ _POOLS = 512
 _PENDING = 4096
 _CONVERSATIONS = 16_384
 _CONVERSATION_CHARS = 256
-_LATELY = 64
-_SHORT_MESSAGES = 2
-_SHORT_BYTES = 8192
 
 _RATE = 0.1
 _BELIEVED = 0.6
@@ -78,7 +74,6 @@ class Lengths:
         self._most_slots = most_slots
         self._pending: OrderedDict[str, Expected] = OrderedDict()
         self._drifts: OrderedDict[int, Drift] = OrderedDict()
-        self._lately: OrderedDict[Hashable, tuple[float, list[int], int]] = OrderedDict()
 
     def expect(self, request: ChatRequest) -> Expected:
         """What the request's features say."""
@@ -97,23 +92,9 @@ class Lengths:
         return expected
 
     def _read(self, request: ChatRequest) -> tuple[float, list[int], int]:
-        """The formula's level, the features, and the turns. A short request that comes again is not read again."""
-        key: Hashable = None
-        if _is_short(request):
-            key = (
-                request.arrival.tenant, request.messages, request.prompt, request.prompt_bytes, request.max_tokens,
-                request.needs, request.stream,
-            )  # fmt: skip
-            known = self._lately.get(key)
-            if known is not None:
-                return known
+        """The formula's level, the features, and the turns."""
         seen = measure(request)
-        read = (self.prior.level(seen), features(request, seen), seen.turns)
-        if key is not None:
-            self._lately[key] = read
-            if len(self._lately) > _LATELY:
-                self._lately.popitem(last=False)
-        return read
+        return self.prior.level(seen), features(request, seen), seen.turns
 
     def known(self, request: ChatRequest) -> ModelLengths | None:
         """What is known of the model's answers to this tenant."""
@@ -196,13 +177,6 @@ class Lengths:
         if len(self._drifts) > _CONVERSATIONS:
             self._drifts.popitem(last=False)
         return found
-
-
-def _is_short(request: ChatRequest) -> bool:
-    """A turn or two of plain text, which can be compared: an image's field may hold anything."""
-    turns = request.messages
-    plain = len(turns) <= _SHORT_MESSAGES and all(isinstance(message.content, str) for message in turns)
-    return plain and request.prompt_bytes <= _SHORT_BYTES
 
 
 def _conversation(request: ChatRequest) -> int:

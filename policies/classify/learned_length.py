@@ -42,7 +42,7 @@ class LearnedLength:
     What one model's answers to one tenant teach stays with that tenant and that model. Between tenants, and between
     replicas of the gateway, goes only how much longer or shorter a model answers than the formula says: three numbers.
     Token counts that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything. Of
-    one model's answers to one tenant a hundred a second are learned from; more of them would only cost time.
+    one model's answers to one tenant 25 a second are learned from; more of them would only cost time.
 
     It is kept in the state directory over restarts. ``docs/forecast.md`` has what it reaches and what it costs.
 

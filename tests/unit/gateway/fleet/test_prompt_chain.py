@@ -219,7 +219,7 @@ def test_two_tenants_with_the_same_words_and_the_same_hint_share_nothing(make_re
 def test_a_megabyte_is_a_prompt_like_any_other_and_not_remembered_where_it_would_push_out_the_rest(
     make_request: Make,
 ) -> None:
-    """One conversation takes a quarter of the memory at most."""
+    """One conversation takes half of the memory at most."""
     chains = SessionChains(most_bytes=1_000_000, worth_bytes=0)
     chains.chain(make_request("small"))
     chain_ = chains.chain(make_request("x" * 1_000_000))

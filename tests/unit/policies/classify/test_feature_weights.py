@@ -83,6 +83,21 @@ def test_a_stored_state_says_the_same(seen: list[list[int]], asked: list[int]) -
     assert weights.state() == restored.state()
 
 
+def test_a_state_that_is_too_large_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier version kept larger tables: what was learned stays, and features that now share a place their mean."""
+    monkeypatch.setattr(_feature_weights, "MOST_SLOTS", 1 << 13)
+    weights, near, far = FeatureWeights(), 5, 5 + (1 << 13)
+    for _ in range(20):
+        weights.learn([near, 7], 1.0, 0.1)
+    state = weights.state()
+    large = WeightsState(state.weights * 2, state.squares * 2, state.lessons)
+    assert 1 << 14 == len(large.weights) // 4
+    restored = FeatureWeights.from_state(large)
+    assert (1 << 13, weights.total([near, 7])) == (restored.slots, restored.total([far, 7]))
+    one_sided = WeightsState(state.weights + bytes(len(state.weights)), large.squares, state.lessons)
+    assert weights.total([near]) / 2 == FeatureWeights.from_state(one_sided).total([near])
+
+
 @pytest.mark.parametrize(
     "broken",
     [
