@@ -47,6 +47,9 @@ async def scripted_chat(work: Work) -> AsyncIterator[tuple[str, list[dict[str, A
     bodies: list[dict[str, Any]] = []
 
     async def respond(request: Any, conversation: Any) -> None:
+        if not request.body:  # somebody asks which models there are
+            await conversation.answer(b"{}", status=404)
+            return
         body = request.json
         bodies.append(body)
         if request.path.endswith("/embeddings"):

@@ -34,14 +34,14 @@ own:
 
 * `CLIENTS_PYTHON`: an interpreter of a virtual environment that has the Python packages.
 * `CLIENTS_NODE`: a folder whose `node_modules` has the packages of npm.
-* `CLAUDE`, `CODEX`, `OPENCODE`, `LLMOCK`: the commands, where they are not on the `PATH`.
+* `CLAUDE`, `CODEX`, `OPENCODE`, `LLMOCK`, `LITELLM`: the commands, where they are not on the `PATH`.
 
 What these clients send is also tested without them: requests in their shapes are sent over providers of two formats in
 each run of the suite.
 
 ## Upstreams of others
 
-Two servers that imitate providers, and were not written here, are asked as upstreams:
+Servers that were not written here are asked as upstreams, two that imitate providers and two that people serve with:
 
 * aimock (npm `@copilotkit/aimock`): OpenAI's chat and Responses, Anthropic, and Gemini, each through the backend that
   speaks it, in the formats of three clients. Then three of it fail at random, with a quiet one beside them: every
@@ -49,6 +49,13 @@ Two servers that imitate providers, and were not written here, are asked as upst
 * LLMock (`llmock`): limits, outages, wrong requests, streams that break, end early or hold an event that is cut short.
   It judges whoever asked: whether `Retry-After` was kept, whether what cannot succeed was asked again, whether half an
   answer was taken for a whole one. Its verdict on a gateway with OpenAI's SDK before it: no errors, no warnings.
+* llama.cpp's server (in `xllamacpp`), with the default model and in each run of the suite: chats, Messages, Responses,
+  vectors, counts and cached tokens, whole and streamed, by OpenAI's and Anthropic's SDKs.
+* LiteLLM's proxy (`litellm[proxy]`, which `make peers ARGS=litellm` installs; `LITELLM` names the command elsewhere),
+  behind a gateway and in front of one: both SDKs, all three formats, whole, streamed, with tools.
+
+vLLM is not among them. Its own wheel needs a GPU; the one for CPUs that PyPI has is somebody else's build, and wants a
+build of PyTorch that PyPI does not have. What it sends and reads is tried with exchanges made after its documentation.
 """
 
 
