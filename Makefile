@@ -64,5 +64,5 @@ $(SERVING): pyproject.toml
 
 $(DEVELOPING): $(SERVING)
 	@echo 'installing what the tests need into .venv: about 75 MB to download'
-	@$(BIN)/python -m pip install --quiet --editable '.[engine,judges,llama-cpp]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[engine,guards,judges,llama-cpp]' --group dev
 	@touch $@

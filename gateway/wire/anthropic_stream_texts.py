@@ -32,7 +32,7 @@ class AnthropicStreamTexts:
         index = fields.get("index")
         match fields.get("type"):
             case "content_block_start":
-                return Passing(event, _begun(fields.get("content_block"), index))
+                return Passing(event, _begun(fields.get("content_block"), index), note=index)
             case "content_block_delta":
                 delta = fields.get("delta")
                 delta = delta if isinstance(delta, dict) else {}
@@ -51,8 +51,7 @@ class AnthropicStreamTexts:
     def went(self, passing: Passing) -> None:
         """See ``StreamTexts.went``."""
         if passing.name == b"content_block_start":
-            index = opened_object(passing.data).get("index")
-            self._open = index if isinstance(index, int) else None
+            self._open = passing.note if isinstance(passing.note, int) else None
         elif passing.name == b"content_block_stop":
             self._open = None
         self._output_bytes += sum(len(growth.old.encode()) for growth in passing.growths)

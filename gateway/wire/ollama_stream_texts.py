@@ -55,11 +55,12 @@ class OllamaStreamTexts:
             over=[(_THOUGHTS,)] if speaks else (),
             ends_all=line.get("done") is True,
             is_line=True,
+            note=line.get("model"),
         )
 
     def went(self, passing: Passing) -> None:
         """See ``StreamTexts.went``."""
-        self._model = self._model or opened_object(passing.data).get("model", "")
+        self._model = self._model or passing.note or ""
 
     def blocked(self) -> bytes:
         """See ``StreamTexts.blocked``: a last line, of an answer that a filter stopped."""

@@ -36,6 +36,7 @@ class OpenAIStreamTexts:
             return Passing(event, ends_all=True)
         growths: list[Growth] = []
         over: list[Channel] = []
+        ended: list[int] = []
         for at, choice in _objects(chunk.get("choices")):
             index = _index(choice)
             found = list(_growths(choice, ("choices", at), index))
@@ -44,16 +45,15 @@ class OpenAIStreamTexts:
                 over.append((index, _THOUGHTS))
             if choice.get("finish_reason"):
                 over.append((index,))
-        return Passing(event, growths, over=over)
+                ended.append(index)
+        if not self._envelope:
+            self._envelope = {name: chunk[name] for name in _ENVELOPE if name in chunk}
+        return Passing(event, growths, over=over, note=ended)
 
     def went(self, passing: Passing) -> None:
         """See ``StreamTexts.went``."""
-        chunk = _chunk(passing.data) or {}
-        if not self._envelope:
-            self._envelope = {name: chunk[name] for name in _ENVELOPE if name in chunk}
-        for _, choice in _objects(chunk.get("choices")):
-            if choice.get("finish_reason"):
-                self._left.pop(_index(choice), None)
+        for index in passing.note or ():
+            self._left.pop(index, None)
 
     def blocked(self) -> bytes:
         """See ``StreamTexts.blocked``: each choice that is not over ends as one that a filter stopped."""

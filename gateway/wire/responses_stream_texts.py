@@ -12,6 +12,7 @@ from gateway.wire.stream_texts import Channel, Growth, Passing, standing_alone
 from gateway.wire.upstream_json import opened_object
 
 _ENCODE = msgspec.json.Encoder().encode
+_STATES = frozenset({"response.created", "response.in_progress", "response.queued"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -43,7 +44,8 @@ class ResponsesStreamTexts:
         if name.endswith(".delta"):
             text = fields.get("delta")
             speaks = isinstance(text, str) and not name.endswith(".audio.delta")
-            return Passing(event, [Growth(("delta",), str(text), _kind(name), channel)] if speaks else ())
+            growths = [Growth(("delta",), str(text), _kind(name), channel)] if speaks else []
+            return Passing(event, growths, note=(fields.get("sequence_number"), ""))
         told = [
             Growth((member,), text, _kind(name)) for member in _AGAIN if isinstance(text := fields.get(member), str)
         ]
@@ -53,17 +55,17 @@ class ResponsesStreamTexts:
         if isinstance(response, dict):
             told += standing_alone(places_in({"output": response.get("output")}, ("response",)))
         over = [channel[:1] if name == "response.output_item.done" else channel] if name.endswith(".done") else []
-        return Passing(event, told, over=over, ends_all=name in _ENDS)
+        return Passing(event, told, over=over, ends_all=name in _ENDS, note=(fields.get("sequence_number"), name))
 
     def went(self, passing: Passing) -> None:
         """See ``StreamTexts.went``."""
-        fields = opened_object(passing.data)
-        number = fields.get("sequence_number")
+        number, name = passing.note
         self._number = number + 1 if isinstance(number, int) else self._number + 1
-        if isinstance(response := fields.get("response"), dict):
-            self._response = response
-        if fields.get("type") == "response.output_item.done":
-            self._items.append(fields.get("item"))
+        if name in _STATES:
+            response = opened_object(passing.data).get("response")
+            self._response = response if isinstance(response, dict) else self._response
+        elif name == "response.output_item.done":
+            self._items.append(opened_object(passing.data).get("item"))
 
     def blocked(self) -> bytes:
         """See ``StreamTexts.blocked``: the answer as far as its items were finished, stopped by a filter."""

@@ -52,10 +52,11 @@ class Growth:
 class Passing:
     """An event on its way, with its ``growths``; ``over`` are the channels that end with it, ``ends_all`` if all do.
 
-    ``is_line`` tells that its stream is of lines, and not of server-sent events.
+    ``is_line`` tells that its stream is of lines, and not of server-sent events. ``note`` is its format's own, so that
+    nobody has to look into it twice.
     """
 
-    __slots__ = ("data", "ends_all", "growths", "is_line", "name", "over")
+    __slots__ = ("data", "ends_all", "growths", "is_line", "name", "note", "over")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Passing:
         over: Sequence[Channel] = (),
         ends_all: bool = False,
         is_line: bool = False,
+        note: Any = None,
     ) -> None:
         self.name = event.event
         self.data = event.data
@@ -72,6 +74,7 @@ class Passing:
         self.over = over
         self.ends_all = ends_all
         self.is_line = is_line
+        self.note = note
 
     @property
     def decided(self) -> bool:

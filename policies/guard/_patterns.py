@@ -30,16 +30,20 @@ class Patterns:
         if not 0 < len(patterns) <= MOST_PATTERNS:
             raise ValueError(f"`patterns` must be 1 to {MOST_PATTERNS}")
         self._compiled = [_compiled(pattern) for pattern in patterns]
+        self._any = _compiled("|".join(f"(?:{pattern})" for pattern in patterns), most_characters=None)
         longest = [_longest_chars(pattern) for pattern in patterns]
         self.longest_chars = None if None in longest else max(length for length in longest if length is not None)
 
     def finds(self, text: str) -> bool:
         """Whether one of them matches anywhere."""
-        return any(pattern.search(text) is not None for pattern in self._compiled)
+        found = self._any.search(text)
+        return found is not None and (found.start() < found.end() or bool(self.spans(text, 0, "")))
 
     def spans(self, text: str, begin: int, instead: str) -> list[Span]:
         r"""What they match from ``begin`` on; what is before is seen by ``\b`` and the like."""
         found: list[Span] = []
+        if self._any.search(text, begin) is None:  # nearly always, and one search is quicker than many
+            return found
         following: list[tuple[int, int] | None] = [_next(pattern, text, begin) for pattern in self._compiled]
         while True:
             first = min((place for place in following if place is not None), key=lambda it: it[0], default=None)
@@ -60,12 +64,12 @@ def _next(pattern: Any, text: str, begin: int) -> tuple[int, int] | None:
     return None if found is None else found.span()
 
 
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str, *, most_characters: int | None = _MOST_CHARACTERS) -> Any:
     try:
         import re2  # noqa: PLC0415  # an extra: whoever lists the guards need not have it
     except ModuleNotFoundError as error:
         raise ValueError("this needs `pip install 'headrace[guards]'`") from error
-    if not 0 < len(pattern) <= _MOST_CHARACTERS:
+    if not pattern or (most_characters is not None and len(pattern) > most_characters):
         raise ValueError(f"each of `patterns` must have 1 to {_MOST_CHARACTERS} characters")
     options = re2.Options()
     options.log_errors = False

@@ -35,7 +35,7 @@ def test_serving_installs_only_what_serving_needs() -> None:
 @pytest.mark.parametrize("target", ["test", "quick", "fix", "bench", "soak", "peers", "clients", "references"])
 def test_what_developers_run_installs_their_tools(target: str) -> None:
     """On top of what serving needs."""
-    assert "'.[engine,judges,llama-cpp]' --group dev" in _make("--dry-run", "--always-make", target)
+    assert "'.[engine,guards,judges,llama-cpp]' --group dev" in _make("--dry-run", "--always-make", target)
 
 
 @pytest.mark.parametrize("script", ["overhead", "soak", "installed_peers"])

@@ -21,6 +21,7 @@ from backends._listed_price import ListedPrice
 from backends._models import CAPABILITIES, ListedModel
 from gateway.commands.explain import explain
 from gateway.rules.caching import CacheSpec
+from gateway.rules.guard_specs import GuardSpec
 from gateway.rules.judging_specs import JudgeSpec, ShadowSpec
 from gateway.rules.policy_file import (
     DeadlineSpec,
@@ -272,6 +273,7 @@ _NESTED = {
     "success": SuccessSpec,
     "explore": ExploreSpec,
     "cache": CacheSpec,
+    "guards": GuardSpec,
 }
 _WORDS_FOR = {"defaults": "as below", "tenants.*.routes": "all", "tenants.*.models": "all"}
 
