@@ -11,6 +11,7 @@ from gateway.price import Usage
 from gateway.types import Operation
 from gateway.wire.openai_answer import Answered, Called, StreamWriter, whole_answer
 from gateway.wire.openai_embeddings import embeddings_answer
+from tests.clients import ollama_python
 
 USAGE = Usage(prompt_tokens=9, output_tokens=4, cached_tokens=2)
 PNG = "iVBORw0KGgo="
@@ -182,3 +183,8 @@ async def test_streams_say_what_they_are(front: Any) -> None:
     assert ("application/x-ndjson", "no", "options.num_ctx") == tuple(
         answer.headers[name] for name in ("content-type", "x-accel-buffering", "x-headrace-dropped")
     )
+
+
+async def test_its_script_is_driven_here_too() -> None:
+    """What ``make clients`` runs: the library in a process of its own, against a served gateway."""
+    assert 0 == await ollama_python.main()
