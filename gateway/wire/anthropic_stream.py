@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
-from gateway.price import Usage
+from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.wire.anthropic_reasons import HUB_REASONS
 from gateway.wire.anthropic_usage import AnthropicCounts, anthropic_usage
 from gateway.wire.format import Estimate
 from gateway.wire.sse import SseEvent, SseParser
+from gateway.wire.stream_look import StreamLook
 from gateway.wire.upstream_codes import error_inside
 
 _DELTA = b"event: content_block_delta\ndata: "
@@ -64,7 +64,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class AnthropicStream:
+class AnthropicStream(StreamLook):
     """See ``StreamView``. A stream that is complete without its last event gets it.
 
     Args:
@@ -78,23 +78,10 @@ class AnthropicStream:
         "_estimate",
         "_max_event_bytes",
         "_parser",
-        "done",
-        "error",
-        "finish_reason",
-        "model",
-        "output_bytes",
-        "usage",
-        "visible",
     )
 
     def __init__(self, *, max_event_bytes: int, estimate: Estimate) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
-        self.visible = False
-        self.done = False
-        self.error: UpstreamError | None = None
+        super().__init__()
         self._began = False
         self._counts = AnthropicCounts()
         self._parser = SseParser(max_event_bytes)
@@ -103,7 +90,7 @@ class AnthropicStream:
 
     def feed(self, data: bytes) -> bytes:
         """See ``StreamView.feed``."""
-        if self._over:
+        if self.over:
             return b""
         if self.visible and self._parser.idle and self._is_plain(data):
             return data
@@ -111,7 +98,7 @@ class AnthropicStream:
 
     def end(self) -> bytes:
         """See ``StreamView.end``: an answer with a stop reason is complete."""
-        if self._over:
+        if self.over:
             return b""
         if not self._began and not self._parser.partial:
             raise UpstreamInvalid("the upstream closed its stream without an answer")
@@ -119,10 +106,6 @@ class AnthropicStream:
             raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
         self.done = True
         return _framed(b"message_stop", b'{"type":"message_stop"}')
-
-    @property
-    def _over(self) -> bool:
-        return self.done or self.error is not None
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether these are whole events of blocks and nothing else, as Anthropic itself writes them; counts them."""
@@ -137,7 +120,7 @@ class AnthropicStream:
 
     def _event(self, event: SseEvent) -> bytes:
         data = event.data
-        if self._over or not data:
+        if self.over or not data:
             return b""
         if self.visible and event.event == b"content_block_delta" and data.endswith(b"}"):
             self.output_bytes += max(len(data) - _ENVELOPE_BYTES, 1)

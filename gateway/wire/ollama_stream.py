@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
+from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.wire.ndjson import LineParser
 from gateway.wire.ollama_counts import read_counts
 from gateway.wire.openai_fields import text_bytes
+from gateway.wire.stream_look import StreamLook
 from gateway.wire.upstream_codes import error_inside
 from gateway.wire.upstream_json import text_of
 
@@ -68,7 +69,7 @@ def opened_line(data: bytes) -> Line:
         raise UpstreamInvalid("the upstream sent what is no part of an answer") from error
 
 
-class OllamaStream:
+class OllamaStream(StreamLook):
     """See ``StreamView``. Counts that are only estimated are left to who knows the prompt better.
 
     Args:
@@ -78,35 +79,22 @@ class OllamaStream:
     __slots__ = (
         "_began",
         "_lines",
-        "done",
-        "error",
-        "finish_reason",
-        "model",
-        "output_bytes",
-        "usage",
-        "visible",
     )
 
     def __init__(self, *, max_line_bytes: int) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
-        self.visible = False
-        self.done = False
-        self.error: UpstreamError | None = None
+        super().__init__()
         self._began = False
         self._lines = LineParser(max_line_bytes)
 
     def feed(self, data: bytes) -> bytes:
         """See ``StreamView.feed``."""
-        if self.done or self.error is not None:
+        if self.over:
             return b""
         return b"".join([self._line(line) for line in self._lines.feed(data)])
 
     def end(self) -> bytes:
         """See ``StreamView.end``: the last line may lack its end."""
-        if self.done or self.error is not None:
+        if self.over:
             return b""
         rest = self._lines.rest()
         if not self._began and not rest:
@@ -120,7 +108,7 @@ class OllamaStream:
         return last
 
     def _line(self, data: bytes) -> bytes:
-        if self.done or self.error is not None:
+        if self.over:
             return b""
         line = opened_line(data)
         if line.error:

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
+from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.wire.json_body import edit
 from gateway.wire.openai_answer import DONE
 from gateway.wire.openai_output import Output, is_nothing, shown_bytes
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.sse import SseEvent, SseParser, frame
+from gateway.wire.stream_look import StreamLook
 from gateway.wire.tool_calls import ToolCallRepair
 from gateway.wire.upstream_codes import broken_off, error_inside
 
@@ -52,7 +53,7 @@ _ENCODE = msgspec.json.Encoder().encode
 _NOTHING: dict[str, Any] = {}
 
 
-class OpenAIStream:
+class OpenAIStream(StreamLook):
     """See ``StreamView``.
 
     Args:
@@ -78,13 +79,6 @@ class OpenAIStream:
         "_tool_calls",
         "_uncounted",
         "_usage_chunk",
-        "done",
-        "error",
-        "finish_reason",
-        "model",
-        "output_bytes",
-        "usage",
-        "visible",
     )
 
     def __init__(
@@ -96,13 +90,7 @@ class OpenAIStream:
         uncounted: Uncounted | None = None,
         continuous: bool = False,
     ) -> None:
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
-        self.visible = False
-        self.done = False
-        self.error: UpstreamError | None = None
+        super().__init__()
         self._choices = choices
         self._include_usage = include_usage
         self._continuous = continuous and include_usage
@@ -119,7 +107,7 @@ class OpenAIStream:
 
     def feed(self, data: bytes) -> bytes:
         """See ``StreamView.feed``."""
-        if self._over:
+        if self.over:
             return b""
         if not (self.visible and self._parser.idle):
             return self._feed_by_event(data)
@@ -139,10 +127,6 @@ class OpenAIStream:
         if len(self._finished) < self._choices:
             raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
         return self._finish()
-
-    @property
-    def _over(self) -> bool:
-        return self.done or self.error is not None
 
     def _feed_events(self, data: bytes) -> bytes:
         return b"".join([self._event(event) for event in self._parser.feed(data)])
@@ -185,7 +169,7 @@ class OpenAIStream:
 
     def _event(self, event: SseEvent) -> bytes:
         data = event.data
-        if self._over or not data:
+        if self.over or not data:
             return b""
         if data.strip() == b"[DONE]":
             return self._finish()

@@ -4,13 +4,14 @@ import re
 
 import msgspec
 
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
+from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.types import ChatRequest
 from gateway.units import Units
 from gateway.wire.openai_whole import opened
 from gateway.wire.passed_usage import PassedAnswer, usage_said
 from gateway.wire.sse import SseEvent, SseParser
+from gateway.wire.stream_look import StreamLook
 from gateway.wire.upstream_codes import error_inside
 from gateway.wire.whole_look import WholeLook
 
@@ -60,20 +61,14 @@ class PassedText(WholeLook):
         return body
 
 
-class _Passing:
+class _Passing(StreamLook):
     """The fields of a ``StreamView``; what fills them is below."""
 
-    __slots__ = ("_asked", "done", "error", "finish_reason", "model", "output_bytes", "usage", "visible")
+    __slots__ = ("_asked",)
 
     def __init__(self, request: ChatRequest) -> None:
         self._asked = units_of(request)
-        self.usage: Usage | None = None
-        self.finish_reason = ""
-        self.model = ""
-        self.output_bytes = 0
-        self.visible = False
-        self.done = False
-        self.error: UpstreamError | None = None
+        super().__init__()
 
 
 class PassedBytes(_Passing):
