@@ -60,29 +60,31 @@ async def test_stop_strings_are_cut_the_same_way_streamed_and_whole(front: Any) 
 async def test_several_at_once_get_their_own_answers(front: Any) -> None:
     """Requests that share the engine, streamed and whole, chat and completion, get their own answers."""
     client = front.openai()
-    questions = [[{"role": "user", "content": f"Count to {number}."}] for number in (3, 5, 9)]
-    alone = [await _whole(client, messages=question, max_tokens=12) for question in questions]
+    forms = [{"extra_body": {"structured_outputs": {"choice": [f"{number} bridges"]}}} for number in range(3)]
     together = await asyncio.gather(
-        *(_whole(client, messages=question, max_tokens=12) for question in questions),
-        *(_streamed(client, messages=question, max_tokens=12) for question in questions),
-        client.completions.create(model="any", prompt="Once upon a time", max_tokens=4),
+        *(_whole(client, **form) for form in forms),
+        *(_streamed(client, **form) for form in forms),
+        client.completions.create(
+            model="any", prompt="Once upon a time", max_tokens=4, extra_body={"ignore_eos": True}
+        ),
     )
-    assert [answer[2] for answer in alone * 2] == [answer[2] for answer in together[:6]]
-    assert all(answer[0] for answer in together[:6])
-    assert together[6].choices[0].text
+    assert [f"{number} bridges" for number in range(3)] * 2 == [answer[0] for answer in together[:6]]
+    assert 4 == together[6].usage.completion_tokens
 
 
 async def test_leaving_frees_the_engine(front: Any, eventually: Any) -> None:
-    """A client that leaves in the middle, streamed or whole, frees its slot for the next one within a second."""
+    """A client that leaves in the middle, streamed or whole, frees its slot for the next one."""
     client = front.openai()
     endless = {**GREEDY, "max_tokens": 400}
     for _ in range(3):
         async with await client.chat.completions.create(**endless, stream=True) as stream:
             await anext(aiter(stream))
-        with pytest.raises(openai.APITimeoutError):
-            await client.with_options(timeout=0.05).chat.completions.create(**endless)
-    await eventually(lambda: front.gateway.pipeline.running == 0, within_s=1)
-    assert 2 == (await asyncio.wait_for(_whole(client, max_tokens=2), 10))[2]
+        await eventually(lambda: front.gateway.pipeline.running == 0)
+        asking = asyncio.create_task(client.chat.completions.create(**endless))
+        await eventually(lambda: front.gateway.pipeline.running == 1)
+        asking.cancel()
+        await eventually(lambda: front.gateway.pipeline.running == 0)
+    assert 2 == (await _whole(client, max_tokens=2))[2]
     assert ["client_gone"] * 6 + ["ok"] == [row["status"] for row in (await front.rows())[-7:]]
     assert 0 == front.gateway._fleet.in_flight["local"]
 

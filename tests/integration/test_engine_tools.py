@@ -221,7 +221,10 @@ async def test_a_prediction_is_counted(front: Any) -> None:
         )
         assert text == answer.choices[0].message.content
         details = answer.usage.completion_tokens_details
-        assert right is (details.accepted_prediction_tokens > 0)
+        drafters = answer.model_extra["metrics"]["speculative_decoding"]["by_drafter"]
+        accepted = drafters.get("prediction", {}).get("num_accepted_tokens", 0)
+        assert accepted == details.accepted_prediction_tokens  # how much is drafted is a matter of what rows cost here
+        assert right or accepted == 0
 
 
 async def test_a_model_that_does_not_think_refuses_to_be_told_how_long(front: Any) -> None:

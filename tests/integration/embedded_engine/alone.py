@@ -30,24 +30,24 @@ class Alone:
     """An engine that has nothing else to do, and reads texts from their beginnings.
 
     Args:
-        engine: On ik_llama.cpp, which computes a row alone and the rows of a text together to the same bits.
+        engine: Idle whenever it is asked.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._read: dict[tuple[int, ...], list[TokenLogprob]] = {}
 
-    def furthest(self, prompt: Sequence[int], answers: Answers, number: int) -> float:
-        """How far any likelihood that a greedy answer was told with is from the one it has alone.
+    def furthest(self, prompt: Sequence[int], answers: Answers, number: int, *, greedy: bool = True) -> float:
+        """How far any likelihood that an answer was told with is from the one it has alone.
 
         Args:
             prompt: The answer's, in tokens.
             answers: It is among these, with `LOGPROBS` of the likeliest tokens for each of its own.
             number: It is the first choice of this request.
+            greedy: Whether each token should be the likeliest, and counts by how far it is behind.
 
         Returns:
-            The largest difference of log-probabilities, or of how far a token is behind the likeliest, which in a
-            greedy answer it should not be at all.
+            The largest difference of log-probabilities.
         """
         said = answers.logprobs.get((number, 0), [])
         end = answers.done[number, 0].reason == "stop"
@@ -57,7 +57,9 @@ class Alone:
         differences = [0.0]
         for mine, theirs in zip(said, alone, strict=False):
             differences += _apart(mine, theirs)
-        if end:
+            if greedy:
+                differences.append(_behind(theirs, theirs.chosen.logprob or 0.0))
+        if end and greedy:
             ends = [one for one in alone[-1].top if one.token in self._engine._vocabulary.ends]
             differences.append(_behind(alone[-1], max((one.logprob or 0.0 for one in ends), default=-99.0)))
         return max(differences)
@@ -84,7 +86,7 @@ def _apart(mine: TokenLogprob, theirs: TokenLogprob) -> list[float]:
     assert mine.chosen.token == theirs.chosen.token
     known = {one.token: one.logprob or 0.0 for one in (*theirs.top, theirs.chosen)}
     both = [(one.logprob or 0.0, known[one.token]) for one in (*mine.top, mine.chosen) if one.token in known]
-    return [*(abs(here - there) for here, there in both), _behind(theirs, theirs.chosen.logprob or 0.0)]
+    return [abs(here - there) for here, there in both]
 
 
 def _behind(entry: TokenLogprob, logprob: float) -> float:

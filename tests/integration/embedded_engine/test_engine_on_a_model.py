@@ -94,7 +94,9 @@ def test_the_same_seed_gives_the_same_answer(engine: Engine) -> None:
 def test_four_at_once_are_served_in_one_batch(engine: Engine) -> None:
     """In about as many steps as one needs."""
     steps = engine.steps
-    requests = [Generate(id=next(_numbers), text=_RIVER, seed=seed, max_tokens=12) for seed in range(4)]
+    requests = [
+        Generate(id=next(_numbers), text=_RIVER, seed=seed, max_tokens=12, ignore_eos=True) for seed in range(4)
+    ]
     answers = run(engine, *requests)
     assert [12] * 4 == [answers.done[request.id, 0].completion_tokens for request in requests]
     assert engine.steps - steps < 16

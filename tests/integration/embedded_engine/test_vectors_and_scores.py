@@ -10,6 +10,7 @@ import pytest
 from embedded_engine.engine import Engine
 from embedded_engine.messages import Done, Echo, Embed, Embedded, Generate, Text, TokenLogprob
 from embedded_engine.speculative import Speculative
+from tests.integration.embedded_engine.alone import ROUNDING
 
 pytestmark = pytest.mark.model
 
@@ -34,6 +35,11 @@ def _vectors(engine: Engine, *texts: str) -> np.ndarray:
 
 def _entries(events: list[Any], kind: type[Echo | Text]) -> list[TokenLogprob]:
     return [entry for event in events if isinstance(event, kind) for entry in event.logprobs]
+
+
+def _rounding(engine: Engine) -> float:
+    """How far a log-probability of a row may be off that was computed among others."""
+    return 0.0 if engine.ready.self_test.max_logit_error == 0 else ROUNDING
 
 
 def test_what_means_the_same_points_the_same_way(engine: Engine) -> None:
@@ -78,10 +84,7 @@ def test_an_answer_scores_what_it_scored_when_it_was_drawn(engine: Engine) -> No
     tokens = tuple(entry.chosen.token for entry in (*prompt, *answer))
     again = _events(engine, Generate(id=next(_numbers), token_ids=tokens, max_tokens=0, echo=True, logprobs=3))
     for first, second in zip((*prompt, *answer), _entries(again, Echo), strict=True):
-        assert abs((first.chosen.logprob or 0) - (second.chosen.logprob or 0)) < 0.3
-        assert [other.token for other in first.top][:1] == [other.token for other in second.top][:1] or (
-            abs((first.top[0].logprob or 0) - (first.top[1].logprob or 0)) < 0.3
-        )
+        assert abs((first.chosen.logprob or 0) - (second.chosen.logprob or 0)) <= _rounding(engine)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -112,5 +115,5 @@ def test_drafted_or_not_the_emitted_tokens_have_their_own_logprobs(engine: Engin
     for first, second in zip(drafted, plain, strict=False):
         if first.chosen.token != second.chosen.token:
             break
-        assert abs((first.chosen.logprob or 0) - (second.chosen.logprob or 0)) < 0.3
+        assert abs((first.chosen.logprob or 0) - (second.chosen.logprob or 0)) <= _rounding(engine)
         assert 5 == len(first.top)
