@@ -6,6 +6,9 @@ from gateway.exchange import Exchange, RawHeaders
 from gateway.guarding.hearing import Hearing
 from gateway.guarding.told import with_marks
 
+_MOST_PENDING_BYTES = 16 * 1024
+"""An answer that sends more than this without a word of text is shown as it comes."""
+
 
 class ClientSide:
     """``shown`` tells whether it has seen anything; ``cut`` whether its stream was ended before its own end.
@@ -14,7 +17,7 @@ class ClientSide:
     HTTP status, and another backend can take over.
     """
 
-    __slots__ = ("_exchange", "_headers", "_hearing", "_pending", "_status", "cut", "shown")
+    __slots__ = ("_exchange", "_headers", "_hearing", "_pending", "_pending_bytes", "_status", "cut", "shown")
 
     def __init__(self, exchange: Exchange, hearing: Hearing) -> None:
         self.shown = False
@@ -24,6 +27,7 @@ class ClientSide:
         self._status: int = HTTPStatus.OK
         self._headers: RawHeaders = ()
         self._pending: list[bytes] = []
+        self._pending_bytes = 0
 
     @property
     def streaming(self) -> bool:
@@ -34,6 +38,7 @@ class ClientSide:
         """A stream begins; one that nobody has seen is forgotten."""
         self._status, self._headers = status, headers
         self._pending.clear()
+        self._pending_bytes = 0
 
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Shows a whole answer."""
@@ -44,7 +49,8 @@ class ClientSide:
         """Shows more of a stream; what does not ``open`` it waits until something does."""
         self._pending.append(data)
         if not self.shown:
-            if not opens:
+            self._pending_bytes += len(data)
+            if not opens and self._pending_bytes <= _MOST_PENDING_BYTES:
                 return
             self.shown = True
             await self._exchange.open(self._status, with_marks(self._headers, self._hearing.marks))

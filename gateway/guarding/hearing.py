@@ -69,12 +69,14 @@ class Hearing:
         verdict, mark = await self._room.hear(rule, seen, why_not=why_not)
         self.marks.append(mark)
         if verdict.action is Action.BLOCK:
-            raise refusal(rule, mark, verdict.reason)
+            raise refusal(rule, mark, verdict.reason, why_not=why_not)
         return verdict.texts if verdict.action is Action.REDACT else None
 
 
-def refusal(rule: GuardRule, mark: GuardMark, reason: str = "") -> GuardBlocked | GuardSilent:
-    """What the client is told of what does not pass."""
+def refusal(rule: GuardRule, mark: GuardMark, reason: str = "", *, why_not: str = "") -> GuardBlocked | GuardSilent:
+    """What the client is told of what does not pass; ``why_not`` is what about it nobody can look at."""
+    if why_not:
+        return GuardBlocked(f"the guard `{rule.name}` lets nothing pass that it cannot look at: {why_not}")
     if mark.failed:
         return GuardSilent(f"the guard `{rule.name}` could not look at this, and nothing passes without it")
     what = "the request" if rule.stage is Stage.BEFORE else "the answer"

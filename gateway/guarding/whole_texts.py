@@ -9,7 +9,9 @@ from gateway.guard import Text
 from gateway.guarding.transcript import Transcript
 from gateway.types import ChatRequest, Operation
 from gateway.wire.json_edits import Path, with_values
+from gateway.wire.json_structure import outside_strings
 from gateway.wire.places import REQUEST_FIELDS, Place, answer_places, beside, has_tokens, request_places
+from gateway.wire.upstream_json import opened_object
 
 _DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
@@ -37,16 +39,37 @@ class WholeTexts:
 
 
 def answer_texts(operation: Operation, body: bytes) -> WholeTexts:
-    """The texts of an answer's body."""
-    tree = _DECODE(body)
-    return WholeTexts(tree, answer_places(operation, tree) if isinstance(tree, dict) else ())
+    """The texts of an answer's body.
+
+    Raises:
+        UpstreamInvalid: nobody can read it.
+    """
+    tree = opened_object(body)
+    return WholeTexts(tree, answer_places(operation, tree))
 
 
 def request_texts(request: ChatRequest) -> WholeTexts:
     """The texts of a request."""
     operation, raw = request.arrival.operation, request.raw
-    tree = {name: _DECODE(raw[name]) for name in REQUEST_FIELDS.get(operation, ()) if name in raw}
-    return WholeTexts(tree, request_places(operation, tree), unreadable=_why_not(request, tree))
+    looked_at = [name for name in REQUEST_FIELDS.get(operation, ()) if name in raw]
+    tree = {name: _DECODE(raw[name]) for name in looked_at}
+    twice = any(tells_a_name_twice(bytes(raw[name]), tree[name]) for name in looked_at)
+    why_not = "a name is there twice" if twice else _why_not(request, tree)
+    return WholeTexts(tree, request_places(operation, tree), unreadable=why_not)
+
+
+def tells_a_name_twice(text: bytes, value: Any) -> bool:
+    """Whether an object somewhere in ``text``, which was parsed as ``value``, gives a name twice.
+
+    A parser keeps one of the two, and an upstream's may keep the other: what nobody has looked at.
+    """
+    return outside_strings(text).count(b":") != _members(value)
+
+
+def _members(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_members, value.values()))
+    return sum(map(_members, value)) if isinstance(value, list) else 0
 
 
 def _why_not(request: ChatRequest, tree: Any) -> str:

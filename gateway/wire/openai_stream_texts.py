@@ -11,8 +11,8 @@ from gateway.wire.json_edits import Path
 from gateway.wire.openai_answer import DONE
 from gateway.wire.sse import SseEvent, frame
 from gateway.wire.stream_texts import Channel, Growth, Passing
+from gateway.wire.upstream_json import opened_object
 
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 _KINDS = {"reasoning_content": "reasoning", "reasoning": "reasoning", "content": "text", "refusal": "refusal"}
 _THOUGHTS = "thoughts"
@@ -63,12 +63,12 @@ class OpenAIStreamTexts:
 
 
 def _chunk(data: bytes) -> Mapping[str, Any] | None:
-    """The chunk, or ``None`` for the end mark."""
-    try:
-        chunk = _DECODE(data)
-    except msgspec.DecodeError:
-        return None
-    return chunk if isinstance(chunk, dict) else {}
+    """The chunk, or ``None`` for the end mark.
+
+    Raises:
+        UpstreamInvalid: it is neither, and nobody could look at it.
+    """
+    return None if data.strip() == b"[DONE]" else opened_object(data)
 
 
 def _growths(choice: Mapping[str, Any], path: Path, index: int) -> Iterator[Growth]:

@@ -48,20 +48,23 @@ _CLOSED = frozenset(
 )
 """Fields into which nobody looks."""
 
+_DESCRIBED = frozenset({"tools", "functions", "response_format", "text", "output_config", "format"})
+"""Definitions, of which the descriptions are texts: models read them as they read a prompt."""
+
 REQUEST_FIELDS: Mapping[Operation, tuple[str, ...]] = MappingProxyType(
     {
-        Operation.CHAT: ("messages", "prediction"),
+        Operation.CHAT: ("messages", "prediction", "tools", "functions", "response_format"),
         Operation.COMPLETION: ("prompt", "suffix"),
         Operation.EMBEDDING: ("input",),
-        Operation.MESSAGES: ("system", "messages"),
-        Operation.COUNT_TOKENS: ("system", "messages"),
-        Operation.RESPONSE: ("instructions", "input"),
+        Operation.MESSAGES: ("system", "messages", "tools", "output_config"),
+        Operation.COUNT_TOKENS: ("system", "messages", "tools", "output_config"),
+        Operation.RESPONSE: ("instructions", "input", "tools", "text"),
         Operation.MODERATION: ("input",),
         Operation.SPEECH: ("input", "instructions"),
         Operation.IMAGE: ("prompt",),
         Operation.RERANK: ("query", "documents"),
-        Operation.OLLAMA_CHAT: ("messages",),
-        Operation.OLLAMA_GENERATE: ("system", "template", "prompt", "suffix"),
+        Operation.OLLAMA_CHAT: ("messages", "tools", "format"),
+        Operation.OLLAMA_GENERATE: ("system", "template", "prompt", "suffix", "format"),
         Operation.OLLAMA_EMBED: ("input",),
         Operation.OLLAMA_EMBEDDINGS: ("prompt",),
     }
@@ -98,7 +101,9 @@ def request_places(operation: Operation, fields: Mapping[str, Any]) -> list[Plac
     """Those of a request whose parsed top-level ``fields`` these are."""
     found: list[Place] = []
     for name in REQUEST_FIELDS.get(operation, ()):
-        if name in fields:
+        if name in fields and name in _DESCRIBED:
+            found += _descriptions(fields[name], (name,))
+        elif name in fields:
             role = "system" if name in {"system", "instructions"} else "user"
             found += _named(name, fields[name], (name,), role)
     return [place for place in found if place.kind != "reasoning"]
@@ -170,6 +175,16 @@ def _inside(value: Mapping[str, Any], path: Path, role: str) -> Iterator[Place]:
     for name, inner in value.items():
         if name not in _CLOSED:
             yield from _named(name, inner, (*path, name), role)
+
+
+def _descriptions(value: Any, path: Path) -> Iterator[Place]:
+    """What is said of tools, their arguments and the members of schemas, at any depth."""
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in members:
+        if name == "description" and isinstance(inner, str):
+            yield Place(path=(*path, name), text=inner, kind="text", role="system")
+        else:
+            yield from _descriptions(inner, (*path, name))
 
 
 def _json(value: Any) -> str:

@@ -17,13 +17,16 @@ _OK = 200
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NAME = re.compile(r"[a-z0-9-]{1,64}\Z")
 _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?\Z")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}\Z")
 _OURS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 _FIELDS = msgspec.json.Decoder(dict[str, Any])
 _BY_POLICY_FILE_S = 30.0
 """The kernel puts in the time that the policy file gives."""
 
 
-def check_service(url: str, headers: Mapping[str, HeaderValue], *, plain_http: bool, max_reply_bytes: int) -> None:
+def check_service(
+    url: str, headers: Mapping[str, HeaderValue], *, api_key_env: str, plain_http: bool, max_reply_bytes: int
+) -> None:
     """Refuses what is no address of a service, or what others on the way could read.
 
     Raises:
@@ -36,6 +39,9 @@ def check_service(url: str, headers: Mapping[str, HeaderValue], *, plain_http: b
         raise ValueError("`url` must begin with https://, unless `plain_http` allows others to read along")
     if max_reply_bytes <= 0:
         raise ValueError("`max_reply_bytes` must be more than zero")
+    named = [value["env"] for value in headers.values() if not isinstance(value, str)]
+    if not all(_VARIABLE.match(name) for name in (*named, *((api_key_env,) if api_key_env else ()))):
+        raise ValueError("a key is given by the name of an environment variable like `GUARD_KEY`, never by itself")
     for name, value in headers.items():
         if not _NAME.match(name) or name in _OURS:
             raise ValueError(f"`headers`: {name!r} is no header that can be given here, in lower case")

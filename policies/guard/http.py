@@ -56,7 +56,13 @@ class Http:
     stages: ClassVar[frozenset[Stage]] = frozenset(Stage)
 
     def __post_init__(self) -> None:
-        check_service(self.url, self.headers, plain_http=self.plain_http, max_reply_bytes=self.max_reply_bytes)
+        check_service(
+            self.url,
+            self.headers,
+            api_key_env=self.api_key_env,
+            plain_http=self.plain_http,
+            max_reply_bytes=self.max_reply_bytes,
+        )
         if not self.actions_allowed:
             raise ValueError("`actions_allowed` must not be empty")
 

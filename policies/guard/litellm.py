@@ -42,7 +42,13 @@ class Litellm:
     actions: ClassVar[tuple[Action, ...]] = (Action.BLOCK, Action.REDACT)
 
     def __post_init__(self) -> None:
-        check_service(self.url, self.headers, plain_http=self.plain_http, max_reply_bytes=self.max_reply_bytes)
+        check_service(
+            self.url,
+            self.headers,
+            api_key_env=self.api_key_env,
+            plain_http=self.plain_http,
+            max_reply_bytes=self.max_reply_bytes,
+        )
 
     def look(self, seen: Seen) -> HttpInquiry:
         """See ``Guard.look``."""

@@ -50,7 +50,13 @@ class OpenaiModeration:
     stages: ClassVar[frozenset[Stage]] = frozenset(Stage)
 
     def __post_init__(self) -> None:
-        check_service(self.url, self.headers, plain_http=self.plain_http, max_reply_bytes=self.max_reply_bytes)
+        check_service(
+            self.url,
+            self.headers,
+            api_key_env=self.api_key_env,
+            plain_http=self.plain_http,
+            max_reply_bytes=self.max_reply_bytes,
+        )
         if any(not 0 < score <= 1 for score in self.thresholds.values()):
             raise ValueError("`thresholds` must be more than 0 and at most 1")
 

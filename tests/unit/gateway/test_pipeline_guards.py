@@ -172,14 +172,39 @@ async def test_tokens_in_place_of_a_prompt_are_nothing_that_a_guard_can_look_at(
     open_house: OpenHouse, make_exchange: Any, clock: Any
 ) -> None:
     """What happens then is what the file says of errors."""
-    for on_error, status in (("refuse", 503), ("allow", 200)):
+    for on_error, status in (("refuse", 400), ("allow", 200)):
         async with open_house(policy(guard("before", "block", on_error=on_error)), clock=clock) as house:
             body = b'{"model":"small","prompt":[1,2,3]}'
             exchange = await house.serve(make_exchange(operation=Operation.COMPLETION, body=body))
             assert (status, True) == (exchange.status, house.entry.guards[0].failed)
-            if status == 503:
-                assert "false" == exchange.answer_headers["x-should-retry"]
-                assert "guard_unavailable" == exchange.json["error"]["code"]
+            if status == 400:
+                assert exchange.json["error"]["message"].endswith("that it cannot look at: the prompt is tokens")
+
+
+async def test_what_is_said_twice_under_one_name_is_not_let_in(
+    open_house: OpenHouse, make_exchange: Any, clock: Any
+) -> None:
+    """A guard sees one of the two, and a backend might take the other."""
+    twice = b'{"model":"small","messages":[{"role":"user","content":"%b","content":"hi"}]}' % CARD.encode()
+    once = b'{"model":"small","messages":[{"role":"user","content":"a: \\"b\\": {}"}],"metadata":{"a":"1","b":"2"}}'
+    for body, status in ((twice, 400), (once, 200)):
+        async with open_house(policy(guard("before", "block")), clock=clock) as house:
+            assert status == (await house.serve(make_exchange(body=body))).status
+
+
+async def test_what_a_tool_is_said_to_be_for_is_a_text_too(
+    open_house: OpenHouse, make_exchange: Any, clock: Any
+) -> None:
+    """And so is what its arguments are said to mean; the names of both stay."""
+    parameters = {"type": "object", "properties": {"input": {"type": "string", "description": f"not {CARD}"}}}
+    function = {"name": "pay", "description": f"pays with {CARD}", "parameters": parameters}
+    async with open_house(policy(guard("before", "redact"), first="text: ok"), clock=clock) as house:
+        calls = _spy(house.backend("first"))
+        await house.serve(make_exchange(tools=[{"type": "function", "function": function}]))
+        sent = msgspec.json.decode(calls[0].request.raw["tools"])
+        assert "pays with [card]" == sent[0]["function"]["description"]
+        kept = {"type": "string", "description": "not [card]"}
+        assert kept == sent[0]["function"]["parameters"]["properties"]["input"]
 
 
 async def test_a_kept_answer_is_for_the_question_without_what_was_redacted(

@@ -36,7 +36,7 @@ REQUESTS: list[tuple[Operation, dict[str, Any], list[tuple[str, str, str]]]] = [
                 {"role": "tool", "tool_call_id": "i", "content": "o"},
             ],
             "prediction": {"type": "content", "content": "p"},
-            "tools": [{"function": {"description": "never"}}],
+            "tools": [{"function": {"name": "never", "description": "z", "parameters": {"input": {"type": "never"}}}}],
             "metadata": {"text": "never"},
         },
         [
@@ -46,6 +46,7 @@ REQUESTS: list[tuple[Operation, dict[str, Any], list[tuple[str, str, str]]]] = [
             ('{"a":1}', "arguments", "assistant"),
             ("o", "text", "tool"),
             ("p", "text", "user"),
+            ("z", "text", "system"),
         ],
     ),
     (Operation.COMPLETION, {"prompt": ["a", "b"], "suffix": "c"}, [(it, "text", "user") for it in "abc"]),

@@ -114,6 +114,8 @@ def test_its_three_verdicts_are_ours(make_request: Any) -> None:
         ({"url": "https://g", "headers": {"Host": "x"}}, "is no header that can be given here"),
         ({"url": "https://g", "headers": {"x-a": "b\n"}}, "characters that no header may have"),
         ({"url": "https://g", "max_reply_bytes": 0}, "must be more than zero"),
+        ({"url": "https://g", "api_key_env": "sk-123"}, "never by itself"),
+        ({"url": "https://g", "headers": {"x-a": {"env": "sk-123"}}}, "never by itself"),
     ],
 )
 @pytest.mark.parametrize("name", ["http", "litellm", "openai_moderation"])
