@@ -43,6 +43,14 @@ _ONLY_RESPONSE = frozenset(
     }
 )
 """Beside ``input``, which embeddings have, too."""
+_ONLY_OLLAMA = frozenset({"keep_alive", "options", "raw", "template", "think"})
+_OLLAMA: Mapping[Operation, Operation] = MappingProxyType(
+    {
+        Operation.CHAT: Operation.OLLAMA_CHAT,
+        Operation.COMPLETION: Operation.OLLAMA_GENERATE,
+        Operation.EMBEDDING: Operation.OLLAMA_EMBED,
+    }
+)
 _BY_FIELD: Mapping[str, Operation] = MappingProxyType(
     {"messages": Operation.CHAT, "input": Operation.EMBEDDING, "prompt": Operation.COMPLETION}
 )
@@ -55,6 +63,8 @@ def operation_of(body: bytes) -> Operation:
     except (msgspec.DecodeError, RecursionError):  # which the format says in better words
         return Operation.CHAT
     found = next((operation for name, operation in _BY_FIELD.items() if name in fields), Operation.CHAT)
+    if not _ONLY_OLLAMA.isdisjoint(fields):
+        return _OLLAMA[found]
     if found is Operation.CHAT and _is_messages(fields):
         return Operation.MESSAGES
     if found is Operation.EMBEDDING and _is_response(fields):
