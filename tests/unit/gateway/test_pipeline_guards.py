@@ -240,6 +240,7 @@ async def test_an_answer_goes_out_without_what_is_redacted(
     async with open_house(text, clock=clock) as house:
         exchange = await house.serve(asked(make_exchange, operation, stream=stream))
         assert (200, "my card is [card] ok") == (exchange.status, said(exchange))
+        assert CARD.encode() not in exchange.received
         entry = house.entry
         assert [("pattern", Stage.AFTER, Action.REDACT, False)] == marks(entry)
         assert (Status.OK, "stop", 8) == (

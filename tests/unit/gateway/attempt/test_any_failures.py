@@ -122,12 +122,21 @@ class Case:
     resume: bool
     keyed: bool
     streams: list[bool]
+    guarded: str
 
     @property
     def route(self) -> str:
         """The route's own fields."""
         hedge = ", hedge: {quantile: 0.5, most_requests: 1, most_spend: 1}" if self.hedge else ""
-        return f"attempts: {self.attempts}, resume: {str(self.resume).lower()}{hedge}"
+        return f"attempts: {self.attempts}, resume: {str(self.resume).lower()}{hedge}{self._guards}"
+
+    @property
+    def _guards(self) -> str:
+        """One that finds nothing, and holds streams or some of their words."""
+        if not self.guarded:
+            return ""
+        more = "patterns: ['[0-9]{9}'], action: redact, on_error: refuse"
+        return f", guards: [{{when: after, use: pattern, stream: {self.guarded}, {more}}}]"
 
 
 _CASES = st.builds(
@@ -138,6 +147,7 @@ _CASES = st.builds(
     resume=st.booleans(),
     keyed=st.booleans(),
     streams=st.lists(st.booleans(), min_size=1, max_size=3),
+    guarded=st.sampled_from(["", "hold", "window"]),
 )
 
 
