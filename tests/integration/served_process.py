@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.integration.raw_client import PATIENCE_S, RawClient
 
 _ADDRESS = re.compile(r"running on http://127\.0\.0\.1:(\d+)")
+_LAST_LINES = 30
 
 
 @dataclass
@@ -25,6 +26,7 @@ class ServedProcess:
     log: list[str] = field(default_factory=list)
     _clients: list[RawClient] = field(default_factory=list)
     _written: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _log_ended: bool = False
 
     async def read_log(self) -> None:
         """Follows standard error to its end."""
@@ -33,13 +35,24 @@ class ServedProcess:
             self.log.append(line.decode())
             async with self._written:
                 self._written.notify_all()
+        async with self._written:
+            self._log_ended = True
+            self._written.notify_all()
 
     async def until_logged(self, pattern: str, *, within_s: float = 2 * PATIENCE_S) -> re.Match[str]:
-        """The first match in the log, as soon as it is there."""
-        async with asyncio.timeout(within_s), self._written:
-            await self._written.wait_for(lambda: re.search(pattern, "".join(self.log)))
+        """The first match in the log, as soon as it is there; an error, with the log's end, as soon as it cannot come.
+
+        A log ends when the process and all that it started have gone.
+        """
+        waited = f"waited {within_s:g} s for"
+        try:
+            async with asyncio.timeout(within_s), self._written:
+                await self._written.wait_for(lambda: self._log_ended or re.search(pattern, "".join(self.log)))
+                waited = "the process is gone without"
+        except TimeoutError:
+            pass
         match = re.search(pattern, "".join(self.log))
-        assert match is not None
+        assert match is not None, f"{waited} {pattern!r} in its log:\n{''.join(self.log[-_LAST_LINES:])}"
         return match
 
     async def connect(self) -> RawClient:
