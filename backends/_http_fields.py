@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
+from backends._headers import HeaderValue
 from gateway.facts import Concurrency
 from gateway.ports import Origin
 from gateway.types import Operation
@@ -12,6 +13,9 @@ from gateway.types import Operation
 _PATH = re.compile(r"/[!-~]*")
 
 _MORE_THAN_ZERO = ("connect_timeout_s", "keep_alive_s", "max_connections", "max_answer_bytes", "max_retry_after_s")
+
+
+Transport = Literal["auto", "own", "httpx", "http2"]
 
 
 class HttpFields(Protocol):
@@ -35,6 +39,26 @@ class HttpFields(Protocol):
     @property
     def max_connections(self) -> int:
         """At most so many at once."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, HeaderValue]:
+        """Further request headers."""
+        ...
+
+    @property
+    def transport(self) -> Transport:
+        """Over whose connections."""
+        ...
+
+    @property
+    def max_answer_bytes(self) -> int:
+        """Of an answer that is not streamed."""
+        ...
+
+    @property
+    def max_retry_after_s(self) -> float:
+        """The longest wait that is believed."""
         ...
 
     @property

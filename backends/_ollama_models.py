@@ -4,8 +4,6 @@ Of each model: what it can do, how its weights are stored, the window that it is
 at all. One that is not has to be, which takes as long as it took the last time.
 """
 
-import asyncio
-import contextlib
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from backends._asking import Asking
 from backends._listed_card import ListedCard
 from gateway.errors import UpstreamInvalid
 from gateway.facts import ModelFacts
@@ -57,21 +56,16 @@ class OllamaModels:
         self._window_tokens = window_tokens
         self._known: dict[str, _Known] = {}
         self._load_s: dict[str, float] = {}
-        self._asking: asyncio.Task[None] | None = None
+        self._asking = Asking()
 
     def follow(self, name: str, origin: Origin, clock: Clock, *, every_s: float) -> None:
         """Asks now, and again ``every_s``, until ``close``."""
-        self._asking = asyncio.get_running_loop().create_task(
-            self._follow(name, origin, clock, every_s), name=f"headrace-ollama-{name}"
-        )
+        work = self._follow(name, origin, clock, every_s)
+        self._asking.begin(work, name=f"headrace-ollama-{name}")
 
     async def close(self) -> None:
         """Asks no more; idempotent."""
-        asking, self._asking = self._asking, None
-        if asking is not None:
-            asking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asking
+        await self._asking.close()
 
     def answered(self, model: str, load_duration_ns: int) -> None:
         """A model has answered, so it is loaded; that took so long."""

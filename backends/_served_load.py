@@ -1,6 +1,5 @@
 """How busy a server of one's own is by its own gauges: with requests, too, that come to it past this gateway."""
 
-import asyncio
 import contextlib
 import logging
 import re
@@ -8,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+from backends._asking import Asking
 from backends._http_fields import root_of
 from gateway.facts import BackendFacts
 from gateway.ports import Clock, Origin
@@ -34,13 +34,12 @@ class ServedLoad:
         self._ours = 0
         self._others = 0
         self._told: tuple[int, BackendFacts, BackendFacts] | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._asking = Asking()
 
     def follow(self, name: str, origin: Origin, gauges: Collection[str], clock: Clock, *, every_s: float) -> None:
         """Asks now, and again ``every_s``, until ``close``; the sum of ``gauges`` is how many requests it has."""
-        self._asking = asyncio.get_running_loop().create_task(
-            self._follow(name, origin, gauges, clock, every_s), name=f"headrace-load-{name}"
-        )
+        work = self._follow(name, origin, gauges, clock, every_s)
+        self._asking.begin(work, name=f"headrace-load-{name}")
 
     @contextlib.contextmanager
     def one_of_ours(self) -> Iterator[None]:
@@ -62,11 +61,7 @@ class ServedLoad:
 
     async def close(self) -> None:
         """Asks no more; idempotent."""
-        asking, self._asking = self._asking, None
-        if asking is not None:
-            asking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asking
+        await self._asking.close()
 
     async def _follow(self, name: str, origin: Origin, gauges: Collection[str], clock: Clock, every_s: float) -> None:
         import httpx  # noqa: PLC0415  # a second's import, where it is wanted

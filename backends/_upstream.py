@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
-from backends._headers import HeaderValue, bearer, resolve_headers, resolve_keys
+from backends._headers import bearer, resolve_headers, resolve_keys
 from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
+from backends._http_fields import HttpFields, origin_of
 from backends._keys import KeyNames, KeyRing
 from backends._retry_after import read_retry_after
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated, UpstreamUnreachable
@@ -19,15 +19,8 @@ _ANYTHING = "*/*"
 _PASSED = frozenset({"content-type", "content-disposition"})
 """The headers of an answer that belong to its body."""
 
-Transport = Literal["auto", "own", "httpx", "http2"]
 Credential = Callable[[str], Mapping[str, str]]
 """The headers that carry a key."""
-
-
-class OriginWith(Protocol):
-    """Where an upstream is, but for the headers that always go to it."""
-
-    def __call__(self, *, headers: Mapping[str, str]) -> Origin: ...
 
 
 def bearer_header(key: str) -> Mapping[str, str]:
@@ -57,14 +50,11 @@ Authorise = Callable[[Ask], Awaitable[Mapping[str, str]]]
 class Upstream:
     """What a backend opens when it starts and gives back when it closes.
 
-    ``credential`` turns a key into headers. An answer that is not streamed has at most ``max_answer_bytes``; a
-    ``Retry-After`` of more than ``max_retry_after_s`` is not believed. With ``authorise`` no key is needed;
-    ``error_of`` makes an error of a refusal.
+    ``credential`` turns a key into headers. With ``authorise`` no key is needed; ``error_of`` makes an error of a
+    refusal.
     """
 
     credential: Credential
-    max_answer_bytes: int
-    max_retry_after_s: float
     name: str = ""
     authorise: Authorise | None = None
     error_of: Callable[[Refusal, Collection[str]], UpstreamError] = from_refusal
@@ -72,34 +62,43 @@ class Upstream:
     _clock: Clock | None = None
     _secrets: frozenset[str] = frozenset()
     _keys: KeyRing | None = None
+    _most_bytes: int = 0
+    _longest_wait_s: float = 0.0
 
     def open(
         self,
         name: str,
         world: Surroundings,
-        origin: OriginWith,
+        fields: HttpFields,
         *,
-        headers: Mapping[str, HeaderValue],
+        base_url: str,
         api_key_env: KeyNames,
-        transport: Transport,
-    ) -> None:
-        """Reads the credentials and opens connections to what ``origin`` makes of the headers that always go.
+        client_certificate: str = "",
+        client_key: str = "",
+    ) -> Origin:
+        """Reads the credentials and opens connections to ``base_url``, by the backend's ``fields``.
+
+        Returns where it is and with which headers: for whoever asks it beside the requests.
 
         Raises:
             ConfigurationError: an environment variable that is named is not set.
         """
         always, self._secrets = resolve_headers(
-            headers, api_key_env=api_key_env, secret=world.secret, credential=self.credential
+            fields.headers, api_key_env=api_key_env, secret=world.secret, credential=self.credential
         )
         self.name, self._clock = name, world.clock
+        self._most_bytes, self._longest_wait_s = fields.max_answer_bytes, fields.max_retry_after_s
         keys = resolve_keys(api_key_env, secret=world.secret)
         self._keys = KeyRing(name, keys, clock=world.clock) if len(keys) > 1 else None
-        place = origin(headers=always)
-        behind_proxy = transport == "auto" and world.behind_proxy(place.base_url)
-        if behind_proxy or transport in {"httpx", "http2"}:
-            self._connections = _httpx(place, http2=transport == "http2")
+        place = origin_of(
+            fields, base_url=base_url, headers=always, client_certificate=client_certificate, client_key=client_key
+        )
+        behind_proxy = fields.transport == "auto" and world.behind_proxy(place.base_url)
+        if behind_proxy or fields.transport in {"httpx", "http2"}:
+            self._connections = _httpx(place, http2=fields.transport == "http2")
         else:
             self._connections = world.connect(place)
+        return place
 
     async def send(self, ask: Ask, sink: Sink) -> Finish:
         """Sends ``ask`` and pushes its answer into ``sink``; returns what the sink's ``end`` says.
@@ -139,7 +138,7 @@ class Upstream:
             streamed = _is_stream(answer, asked=ask.streamed)
             sink.begin(streamed=streamed)
             try:
-                await self._pour(answer, sink, limit_bytes=None if streamed else self.max_answer_bytes)
+                await self._pour(answer, sink, limit_bytes=None if streamed else self._most_bytes)
             except UpstreamUnreachable as error:
                 if not streamed:
                     raise UpstreamTruncated("the connection broke in the middle of the answer") from error
@@ -179,7 +178,7 @@ class Upstream:
             retry_after_s=read_retry_after(
                 [value for name, value in answer.headers if name == "retry-after"],
                 now_unix_s=self._clock.unix_s() if self._clock else 0.0,
-                cap_s=self.max_retry_after_s,
+                cap_s=self._longest_wait_s,
             ),
             kind=next((value for name, value in answer.headers if name == "x-amzn-errortype"), ""),
         )

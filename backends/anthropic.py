@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from backends._anthropic_models import models_of
 from backends._base_url import check_base_url
 from backends._headers import HeaderValue, check_headers, variables
-from backends._http_fields import check_fields, origin_of
+from backends._http_fields import Transport, check_fields
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._presets import Preset, preset_named
-from backends._upstream import Ask, Transport, Upstream
-from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
+from backends._upstream import Ask, Upstream
+from gateway.facts import BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -125,10 +125,7 @@ class Anthropic:
         Raises:
             ConfigurationError: an environment variable that is named here is not set.
         """
-        origin = partial(origin_of, self, base_url=self._address)
-        self._upstream.open(
-            name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
-        )
+        self._upstream.open(name, world, self, base_url=self._address, api_key_env=self._key_env)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -166,9 +163,7 @@ class Anthropic:
 
     @cached_property
     def _upstream(self) -> Upstream:
-        return Upstream(
-            credential=_key_header, max_answer_bytes=self.max_answer_bytes, max_retry_after_s=self.max_retry_after_s
-        )
+        return Upstream(credential=_key_header)
 
     @cached_property
     def _terms(self) -> Terms:
@@ -191,8 +186,6 @@ class Anthropic:
             unlisted=unsaid,
             operations=_TRANSLATES | _PATHS.keys(),
             translates=_TRANSLATES,
-            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
-            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or _preset().prompt_cache,
             price_list="" if self.base_url else _preset().price_list,
-        )
+        ).taking(self.concurrency)

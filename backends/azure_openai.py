@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
 from backends._base_url import check_base_url
 from backends._entra import Entra, EntraAccount
 from backends._headers import HeaderValue, check_headers, variables
-from backends._http_fields import check_fields, origin_of
+from backends._http_fields import Transport, check_fields
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._openai_calls import PATHS, openai_request
 from backends._presets import Preset, preset_named
-from backends._upstream import Ask, Transport, Upstream
-from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
+from backends._upstream import Ask, Upstream
+from gateway.facts import BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -144,10 +144,7 @@ class AzureOpenAI:
             account = EntraAccount(self.entra, world)
             self._accounts.append(account)
             self._upstream.authorise = account.headers
-        origin = partial(origin_of, self, base_url=self._address)
-        self._upstream.open(
-            name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
-        )
+        self._upstream.open(name, world, self, base_url=self._address, api_key_env=self._key_env)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -196,9 +193,7 @@ class AzureOpenAI:
 
     @cached_property
     def _upstream(self) -> Upstream:
-        return Upstream(
-            credential=_key_header, max_answer_bytes=self.max_answer_bytes, max_retry_after_s=self.max_retry_after_s
-        )
+        return Upstream(credential=_key_header)
 
     @cached_property
     def _address(self) -> str:
@@ -219,8 +214,6 @@ class AzureOpenAI:
             unlisted=unsaid,
             operations=spoken | translates,
             translates=translates,
-            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
-            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or _openai().prompt_cache,
             price_list="azure",
-        )
+        ).taking(self.concurrency)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -11,13 +11,13 @@ from backends._anthropic_models import models_of
 from backends._aws_errors import from_aws_refusal
 from backends._base_url import check_base_url
 from backends._headers import HeaderValue, check_headers, resolve_keys, variables
-from backends._http_fields import check_fields, origin_of
+from backends._http_fields import Transport, check_fields
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
-from backends._upstream import Ask, Transport, Upstream, bearer_header
+from backends._upstream import Ask, Upstream, bearer_header
 from gateway.errors import ConfigurationError
-from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
+from gateway.facts import BackendFacts, Concurrency, ModelFacts, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -155,10 +155,7 @@ class Bedrock:
             )
             self._accounts.append(account)
             self._upstream.authorise = account.headers
-        origin = partial(origin_of, self, base_url=self._address)
-        self._upstream.open(
-            name, world, origin, headers=self.headers, api_key_env=self.api_key_env, transport=self.transport
-        )
+        self._upstream.open(name, world, self, base_url=self._address, api_key_env=self.api_key_env)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -202,8 +199,6 @@ class Bedrock:
     def _upstream(self) -> Upstream:
         return Upstream(
             credential=bearer_header,
-            max_answer_bytes=self.max_answer_bytes,
-            max_retry_after_s=self.max_retry_after_s,
             error_of=from_aws_refusal,
         )
 
@@ -223,8 +218,6 @@ class Bedrock:
             unlisted=unsaid,
             operations=_TRANSLATES,
             translates=_TRANSLATES,
-            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
-            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache,
             price_list="aws",
-        )
+        ).taking(self.concurrency)

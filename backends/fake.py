@@ -12,7 +12,7 @@ from backends._made_up_media import made_up_media
 from backends._models import Models, listed
 from gateway.conversation import prompt_count
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamTruncated, UpstreamUnreachable
-from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts
+from gateway.facts import BackendFacts, Concurrency, ModelFacts
 from gateway.ports import PassingSink, Sink, Surroundings
 from gateway.price import Usage
 from gateway.types import Call, Finish, Operation
@@ -218,9 +218,7 @@ class Fake:
             models=listed(self.models, unsaid=ModelFacts(card=self.card)),
             operations=self.operations,
             translates=self.operations & (TRANSLATED | EMBEDDED),
-            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
-            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
-        )
+        ).taking(self.concurrency)
 
 
 def _prompt_tokens(call: Call) -> int:

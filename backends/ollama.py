@@ -4,19 +4,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from backends._base_url import check_base_url
-from backends._headers import HeaderValue, check_headers, resolve_headers, variables
-from backends._http_fields import check_fields, origin_of
+from backends._headers import HeaderValue, check_headers, variables
+from backends._http_fields import Transport, check_fields
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import ListedModel, Models, listed
 from backends._ollama_models import OllamaModels
-from backends._upstream import Ask, Transport, Upstream, bearer_header
-from gateway.facts import Adaptive, BackendFacts, Concurrency, ModelFacts, Needs
+from backends._upstream import Ask, Upstream, bearer_header
+from gateway.facts import BackendFacts, Concurrency, ModelFacts, Needs
 from gateway.ports import Sink, Surroundings
 from gateway.price import Price
 from gateway.trace_context import headers_for
@@ -127,14 +127,9 @@ class Ollama:
         Raises:
             ConfigurationError: an environment variable that is named here is not set.
         """
-        origin = partial(origin_of, self, base_url=self._address)
-        key_env = self.api_key_env
-        self._upstream.open(name, world, origin, headers=self.headers, api_key_env=key_env, transport=self.transport)
+        origin = self._upstream.open(name, world, self, base_url=self._address, api_key_env=self.api_key_env)
         if self.refresh_s:
-            always, _ = resolve_headers(
-                self.headers, api_key_env=key_env, secret=world.secret, credential=bearer_header
-            )
-            self._found.follow(name, origin(headers=always), world.clock, every_s=self.refresh_s)
+            self._found.follow(name, origin, world.clock, every_s=self.refresh_s)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -194,9 +189,7 @@ class Ollama:
             discovered=not self.models,
             operations=_TRANSLATES | _PATHS.keys(),
             translates=_TRANSLATES,
-            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
-            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
-        )
+        ).taking(self.concurrency)
 
     @cached_property
     def _told(self) -> dict[str, Any]:
@@ -208,9 +201,7 @@ class Ollama:
 
     @cached_property
     def _upstream(self) -> Upstream:
-        return Upstream(
-            credential=bearer_header, max_answer_bytes=self.max_answer_bytes, max_retry_after_s=self.max_retry_after_s
-        )
+        return Upstream(credential=bearer_header)
 
     @cached_property
     def _terms(self) -> Terms:

@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from backends._base_url import check_base_url
 from backends._chat_dialect import ChatDialect
-from backends._headers import HeaderValue, check_headers, resolve_headers, variables
-from backends._http_fields import check_fields, check_paths, origin_of, root_of
+from backends._headers import HeaderValue, check_headers, variables
+from backends._http_fields import Transport, check_fields, check_paths, root_of
 from backends._keys import KeyNames
 from backends._listed_card import ListedCard
 from backends._models import Models, listed
 from backends._openai_calls import PATHS, openai_request
 from backends._presets import Preset, preset_named, price_list_of, unsaid_of
 from backends._served_load import ServedLoad
-from backends._upstream import Ask, Transport, Upstream, bearer_header
-from gateway.facts import Adaptive, BackendFacts, Concurrency, Needs, PromptCache
+from backends._upstream import Ask, Upstream, bearer_header
+from gateway.facts import BackendFacts, Concurrency, Needs, PromptCache
 from gateway.ports import Sink, Surroundings
 from gateway.trace_context import headers_for
 from gateway.types import Call, Finish, Operation
@@ -148,21 +148,17 @@ class OpenAICompatible:
         Raises:
             ConfigurationError: an environment variable that is named here is not set.
         """
-        origin = partial(
-            origin_of,
+        origin = self._upstream.open(
+            name,
+            world,
             self,
             base_url=root_of(self._address) if self._elsewhere else self._address,
+            api_key_env=self._key_env,
             client_certificate=self.client_certificate,
             client_key=self.client_key,
         )
-        self._upstream.open(
-            name, world, origin, headers=self.headers, api_key_env=self._key_env, transport=self.transport
-        )
         if self.load_every_s:
-            always, _ = resolve_headers(
-                self.headers, api_key_env=self._key_env, secret=world.secret, credential=bearer_header
-            )
-            self._load.follow(name, origin(headers=always), self._gauges, world.clock, every_s=self.load_every_s)
+            self._load.follow(name, origin, self._gauges, world.clock, every_s=self.load_every_s)
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
@@ -202,8 +198,6 @@ class OpenAICompatible:
     def _upstream(self) -> Upstream:
         return Upstream(
             credential=bearer_header,
-            max_answer_bytes=self.max_answer_bytes,
-            max_retry_after_s=self.max_retry_after_s,
         )
 
     @cached_property
@@ -254,10 +248,8 @@ class OpenAICompatible:
             unlisted=unsaid,
             operations=spoken | translates,
             translates=translates,
-            concurrency=self.concurrency if isinstance(self.concurrency, int) else None,
-            adaptive=self.concurrency.adaptive if isinstance(self.concurrency, Adaptive) else None,
             prompt_cache=self.prompt_cache or (known.prompt_cache if known else None),
             price_list=price_list_of(self.price_list, known),
             free=known.free if known else frozenset(),
             states_cost=known is not None and known.states_cost if self.states_cost is None else self.states_cost,
-        )
+        ).taking(self.concurrency)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import Struct
 
@@ -117,6 +117,12 @@ class BackendFacts:
     translates: frozenset[Operation] = frozenset()
     discovered: bool = False
     free: frozenset[str] = frozenset()
+
+    def taking(self, concurrency: Concurrency) -> "BackendFacts":
+        """The same of a backend that takes ``concurrency`` requests at once, as its policy file says."""
+        if isinstance(concurrency, Adaptive):
+            return replace(self, adaptive=concurrency.adaptive)
+        return replace(self, concurrency=concurrency)
 
 
 class Needs(Struct, frozen=True, kw_only=True):
