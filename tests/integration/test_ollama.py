@@ -1,55 +1,55 @@
-"""Every client format over Ollama's own: a loopback server that answers as Ollama does."""
+"""Every client format over Ollama's own: a loopback server that answers as Ollama does, after a file of exchanges."""
 
 import base64
 import json
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+import yaml
 
-CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
-COUNTS = {"total_duration": 9, "load_duration": 2_000_000_000, "prompt_eval_count": 9, "eval_count": 4}
+EXCHANGE: Mapping[str, Any] = yaml.safe_load(
+    (Path(__file__).parent / "ollama_exchanges" / "qwen3.yaml").read_text(encoding="utf-8")
+)
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 ASK: dict[str, Any] = {"model": "qwen3", "messages": [{"role": "user", "content": "hi"}]}
-SHOWN = {
-    "details": {"quantization_level": "Q4_K_M"},
-    "capabilities": ["completion", "tools", "thinking"],
-    "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960},
-}
-ABOUT: dict[str, Any] = {
-    "/api/tags": {"models": [{"name": "qwen3:latest", "digest": "d1"}, {"name": "nomic", "digest": "d2"}]},
-    "/api/ps": {"models": [{"name": "qwen3:latest", "context_length": 16384}]},
-    "/api/show": SHOWN,
-}
 
 
-def _line(said: dict[str, Any], *, chat: bool, **end: Any) -> bytes:
-    text = {"message": {"role": "assistant", "content": "", **said}} if chat else {"response": said.get("content", "")}
-    return json.dumps({"model": "qwen3", "created_at": "2026-11-30T12:00:00Z", **text, "done": False, **end}).encode()
+def _lines(name: str) -> list[dict[str, Any]]:
+    """A stream of the exchange's, with the line that ends it."""
+    lines = EXCHANGE[name]
+    last = {"message": {"role": "assistant", "content": ""}} if "message" in lines[0] else {"response": ""}
+    return [*lines, {**lines[-1], **last, **EXCHANGE["end"]}]
+
+
+def _whole(name: str) -> dict[str, Any]:
+    """The same as one answer."""
+    *lines, last = _lines(name)
+    if "response" in last:
+        return {**last, "response": "".join(line["response"] for line in lines)}
+    messages = [line["message"] for line in lines]
+    text = "".join(message["content"] for message in messages)
+    said = {key: value for message in messages for key, value in message.items()}
+    return {**last, "message": {**said, "content": text}}
 
 
 async def _respond(request: Any, conversation: Any) -> None:
-    if request.path in ABOUT:
-        await conversation.answer(json.dumps(ABOUT[request.path]).encode())
-        return
-    body, chat = request.json, request.path == "/api/chat"
-    if body["model"] != "qwen3":
-        await conversation.answer(b'{"error":"model \'x\' not found"}', status=404)
-        return
-    if request.path == "/api/embed":
-        await conversation.answer(b'{"model":"qwen3","embeddings":[[0.5,-0.5]],"prompt_eval_count":3}')
-        return
-    last = {"tool_calls": [CALL]} if body.get("tools") else {"content": "llo."}
-    end = {"done": True, "done_reason": "stop", **COUNTS}
-    if body.get("stream", True):
-        said = [{"thinking": "hm"}, {"content": "He"}, last]
-        lines = [*(_line(it, chat=chat) for it in said), _line({}, chat=chat, **end)]
-        await conversation.stream(*(line + b"\n" for line in lines), kind="application/x-ndjson")
+    if request.path in EXCHANGE["about"]:
+        await conversation.answer(json.dumps(EXCHANGE["about"][request.path]).encode())
+    elif request.json["model"] != "qwen3":
+        await conversation.answer(json.dumps(EXCHANGE["missing"]).encode(), status=404)
+    elif request.path == "/api/embed":
+        await conversation.answer(json.dumps(EXCHANGE["embed"]).encode())
     else:
-        whole = {"content": "Hello."} if "content" in last else last
-        await conversation.answer(_line({"thinking": "hm", **whole}, chat=chat, **end))
+        name = "generate" if request.path == "/api/generate" else "call" if request.json.get("tools") else "chat"
+        if request.json.get("stream", True):
+            lines = [json.dumps(line).encode() + b"\n" for line in _lines(name)]
+            await conversation.stream(*lines, kind="application/x-ndjson")
+        else:
+            await conversation.answer(json.dumps(_whole(name)).encode())
 
 
 @pytest.fixture
