@@ -1,7 +1,7 @@
 """What translating a stream costs: CPU time for each event, beside the bytes that pass as they came.
 
-Four ways of the same answer of words, cut as networks cut it: chat and Messages passed through, and each translated to
-the other. Each figure is the best of several rounds, so that a busy machine tells in none of them.
+Ways of the same answer of words, cut as networks cut it: chat, Messages and Ollama's chat passed through, and each
+translated to or from a chat. Each figure is the best of several rounds, so that a busy machine tells in none of them.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from gateway.wire.anthropic_writer import anthropic_writer
 from gateway.wire.chat_reader import chat_reader
 from gateway.wire.chat_writer import chat_writer
 from gateway.wire.formats import FORMATS
+from gateway.wire.ollama_reader import ollama_reader
+from gateway.wire.ollama_writer import ollama_writer
 from gateway.wire.openai_answer import StreamWriter
 from gateway.wire.translation import ReaderOf, WriterOf
 
@@ -44,6 +46,13 @@ def anthropic_stream(words: int) -> list[bytes]:
     reader, writer = chat_reader(True), anthropic_writer(request_of(Operation.MESSAGES), True)  # noqa: FBT003  # streamed
     stream = b"".join(writer.write(reader.feed(frame)) for frame in chat_stream(words))
     return [frame + b"\n\n" for frame in stream.split(b"\n\n")[:-1]]
+
+
+def ollama_stream(words: int) -> list[bytes]:
+    """The same as Ollama would send it, in lines."""
+    reader, writer = chat_reader(True), ollama_writer(time.monotonic)(request_of(Operation.OLLAMA_CHAT), True)  # noqa: FBT003  # streamed
+    stream = b"".join(writer.write(reader.feed(frame)) for frame in chat_stream(words))
+    return [line + b"\n" for line in stream.splitlines()]
 
 
 def passed(operation: Operation, pieces: list[bytes]) -> int:
@@ -82,10 +91,14 @@ def main() -> None:
         return [b"".join(frames[at : at + given.batch]) for at in range(0, len(frames), given.batch)]
 
     chat, anthropic = cut(chat_stream(given.words)), cut(anthropic_stream(given.words))
+    ollama, timed = cut(ollama_stream(given.words)), ollama_writer(time.monotonic)
     ways: dict[str, Callable[[], int]] = {
         "chat, passed": lambda: passed(Operation.CHAT, chat),
         "messages, passed": lambda: passed(Operation.MESSAGES, anthropic),
         "chat to messages": lambda: translated(Operation.MESSAGES, chat_reader, anthropic_writer, chat),
+        "ollama, passed": lambda: passed(Operation.OLLAMA_CHAT, ollama),
+        "chat to ollama": lambda: translated(Operation.OLLAMA_CHAT, chat_reader, timed, chat),
+        "ollama to chat": lambda: translated(Operation.CHAT, ollama_reader, chat_writer, ollama),
         "messages to chat": lambda: translated(Operation.CHAT, anthropic_reader, chat_writer, anthropic),
     }
     figures = {name: round(best_us(work, given.rounds, given.words), 2) for name, work in ways.items()}
