@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from ssl import create_default_context
 from typing import Any
 
 import msgspec
@@ -79,7 +80,8 @@ class OllamaModels:
     async def _follow(self, name: str, origin: Origin, clock: Clock, every_s: float) -> None:
         import httpx  # noqa: PLC0415  # a second's import, where it is wanted
 
-        options: Mapping[str, Any] = {"headers": dict(origin.headers), "verify": origin.verify, "timeout": _TIMEOUT_S}
+        verify = origin.verify if isinstance(origin.verify, bool) else create_default_context(cafile=origin.verify)
+        options: Mapping[str, Any] = {"headers": dict(origin.headers), "verify": verify, "timeout": _TIMEOUT_S}
         async with httpx.AsyncClient(base_url=origin.base_url, **options) as client:
             while True:
                 try:
