@@ -7,7 +7,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from gateway.guard import ALLOWED, CannotSay, InquiringGuard, Seen, Verdict
+from gateway.guard import ALLOWED, CannotSay, Guard, InquiringGuard, Seen, Verdict
 from gateway.guard_mark import Action, GuardMark
 from gateway.judgement import HttpInquiry
 from gateway.judging.inquiries import Inquiries, Unanswered
@@ -17,7 +17,7 @@ from gateway.seldom import Seldom
 
 _log = logging.getLogger(__name__)
 
-_LONG_CHARACTERS = 32 * 1024
+_LONG_BYTES = 32 * 1024
 """From here on a look takes so long that others should be served meanwhile."""
 
 Heard = tuple[Verdict, GuardMark]
@@ -41,8 +41,7 @@ class Guardroom:
             async with asyncio.timeout(rule.timeout_s):
                 verdict = _checked(rule, seen, await self._ask(rule, seen, why_not))
         except Exception as error:  # noqa: BLE001  # somebody's own guard may raise anything
-            words = str(error) if isinstance(error, CannotSay | Unanswered) else type(error).__name__
-            self._complain("the guard %s could not look: %s", rule.name, words)
+            self.complain(rule, error)
             return _failed(rule, perf_counter() - began_s)
         mark = GuardMark(
             guard=rule.name,
@@ -52,6 +51,11 @@ class Guardroom:
             took_s=perf_counter() - began_s,
         )
         return verdict, mark
+
+    def complain(self, rule: GuardRule, error: BaseException) -> None:
+        """Tells the operator, now and then, that a guard cannot look; in words that quote nobody."""
+        words = str(error) if isinstance(error, CannotSay | Unanswered) else type(error).__name__
+        self._complain("the guard %s could not look: %s", rule.name, words)
 
     async def close(self) -> None:
         """Gives back threads and connections; idempotent."""
@@ -71,19 +75,28 @@ class Guardroom:
         return rule.guard.conclude(seen, reply)
 
     async def _look(self, rule: GuardRule, seen: Seen) -> Verdict | HttpInquiry:
-        characters = sum(len(text.text) for text in seen.texts)
-        if characters > rule.most_bytes:
-            raise CannotSay(f"more than {rule.most_bytes} characters")
-        if characters <= _LONG_CHARACTERS:
-            return rule.guard.look(seen)
+        length_bytes = sum(len(text.text.encode("utf-8", "surrogatepass")) for text in seen.texts)
+        if length_bytes > rule.most_bytes:
+            raise CannotSay(f"more than {rule.most_bytes} bytes")
+        if length_bytes <= _LONG_BYTES:
+            return _looked(rule.guard, seen)
         if self._threads.hangs(rule, longer_than_s=rule.timeout_s):
             raise CannotSay("an earlier text is still looked at")
-        job = self._threads.begin(rule, partial(rule.guard.look, seen))
+        job = self._threads.begin(rule, partial(_looked, rule.guard, seen))
         try:
             said: Verdict | HttpInquiry = await asyncio.wrap_future(job.result)
         finally:
             self._threads.leave(job)
         return said
+
+
+def _looked(guard: Guard, seen: Seen) -> Verdict | HttpInquiry:
+    try:
+        return guard.look(seen)
+    except Exception:
+        raise
+    except BaseException as error:  # noqa: BLE001  # a panic of a library in Rust, or an exit of somebody's own guard
+        raise CannotSay(f"it raised {type(error).__name__}") from None
 
 
 def _failed(rule: GuardRule, took_s: float) -> Heard:

@@ -48,12 +48,13 @@ class Hearing:
         answer = cache(partial(read_answer, self.request.arrival.operation, data, streamed=streamed))
         return await self._hear(rule, self._seen(Stage.AFTER, texts, answer))
 
-    def unheard(self, rule: GuardRule) -> None:
-        """A guard cannot look, for there is more than it may hold.
+    def unheard(self, rule: GuardRule, why: Exception) -> None:
+        """A guard cannot look.
 
         Raises:
             GuardSilent: it has to.
         """
+        self._room.complain(rule, why)
         mark = GuardMark(
             guard=rule.name, stage=rule.stage, action=Action.BLOCK if rule.refuses else Action.ALLOW, failed=True
         )

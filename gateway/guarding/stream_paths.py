@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.errors import HeadraceError
+from gateway.guard import CannotSay
 from gateway.guarding.client_side import ClientSide
 from gateway.guarding.hearing import Hearing
 from gateway.guarding.held_stream import HeldStream
@@ -54,7 +55,7 @@ class Holding:
         self._bytes += len(passing.data)
         if self._bytes > self._most_bytes:
             for rule in self._rules:
-                self._hearing.unheard(rule)
+                self._hearing.unheard(rule, CannotSay(f"more than {self._most_bytes} bytes"))
             self._unseen = True
             await self._release()
 
@@ -103,7 +104,7 @@ class Flowing:
         data = b"".join([event.framed() for event in self._kept])
         for rule in self._later:
             if self._kept_bytes > self._most_bytes:
-                self._hearing.unheard(rule)
+                self._hearing.unheard(rule, CannotSay(f"more than {self._most_bytes} bytes"))
             else:
                 await self._hearing.on_answer(rule, HeldStream(self._kept).transcript.texts, data, streamed=True)
         await self._client.close()

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 
-from gateway.guard import CannotSay, WindowGuard
+from gateway.errors import HeadraceError
+from gateway.guard import WindowGuard
 from gateway.guard_mark import Action, GuardMark
 from gateway.guarding.hearing import Hearing, refusal
 from gateway.guarding.window import Window
@@ -72,9 +73,11 @@ class StreamWindows:
         began_s = perf_counter()
         try:
             return step(window)
-        except CannotSay:
+        except HeadraceError:
+            raise
+        except Exception as error:  # noqa: BLE001  # somebody's own guard may raise anything
             watch.window = None
-            self._hearing.unheard(watch.rule)
+            self._hearing.unheard(watch.rule, error)
             return window.let_through()
         finally:
             watch.took_s += perf_counter() - began_s

@@ -43,6 +43,7 @@ ANSWERED: Headers = {
     "x-headrace-cache": _TEXT,
     "x-headrace-cascade": {"const": "held"},
     "x-headrace-escalated": _TEXT,
+    "x-headrace-guards": _TEXT,
     "x-headrace-dropped": _TEXT,
     "age": _COUNT,
 }
@@ -82,7 +83,7 @@ def of_errors(kinds: Iterable[type[HeadraceError]]) -> tuple[dict[str, Mapping[s
     kinds = tuple(kinds)
     found: dict[str, Mapping[str, Any]] = {**REQUEST_ID, "x-headrace-attempts": _COUNT}
     always = {*found}
-    found["x-should-retry"] = {"const": "false"}
+    found |= {"x-should-retry": {"const": "false"}, "x-headrace-guards": _TEXT}
     if all(kind is Unauthenticated for kind in kinds):
         found["www-authenticate"] = _TEXT
         always.add("www-authenticate")

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from gateway.errors import (
     BodyTooLarge,
+    GuardBlocked,
+    GuardSilent,
     HeadraceError,
     InvalidRequest,
     LimitExceeded,
@@ -48,8 +50,10 @@ ERRORS: tuple[type[HeadraceError], ...] = (
     RequestTimeout,
     BodyTooLarge,
     UnsupportedMediaType,
+    GuardBlocked,
     LimitExceeded,
     Overloaded,
+    GuardSilent,
     ShuttingDown,
     NoCandidate,
     UpstreamUnreachable,
