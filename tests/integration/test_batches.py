@@ -1,6 +1,8 @@
 """Batches as real clients have them answered, over a real server; and what a ``kill -9`` leaves of them."""
 
 import asyncio
+import os
+import re
 import signal
 import sqlite3
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ import httpx
 import msgspec
 import openai
 import pytest
+import yaml
 
 from tests.clients import openai_python
 from tests.integration.served_process import ServedProcess, serve_process
@@ -105,45 +108,84 @@ async def test_anthropics_own_client_has_a_batch_answered(start_gateway: Any) ->
         await client.messages.batches.create(requests=[{"custom_id": "a", "params": {**asked, "stream": True}}])
 
 
-SLOW = {
-    "use": "fake",
-    "tokens": 4,
-    "seconds_per_token": 0.1,
-    "models": {"fake": {"price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 2}}},
-}
+PRICE = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 2}
+QUICK = {"use": "fake", "models": {"fake": {"price": PRICE}}}
+STUCK = {"use": "fake", "models": {"stuck": {"price": PRICE}}}
 QUICK_LEASE: Mapping[str, str] = {"HEADRACE_BATCH_LEASE_S": "0.6", "HEADRACE_BATCH_LINES_AT_ONCE": "3"}
-LINES = 9
+MODELS = ("fake", "fake", "fake", "stuck", "stuck", "stuck", "fake", "stuck")
+"""What the lines of a batch ask for: with three at once, it stands still at the fourth."""
+
+
+def _policy(*, stuck: bool) -> dict[str, Any]:
+    """A model that answers at once, and one that does so if it is not ``stuck``."""
+    return {
+        "backends": {"quick": QUICK, "slow": {**STUCK, "first_token_s": 1000.0 if stuck else 0.0}},
+        "routes": {
+            "quick": {"models": ["fake"], "targets": ["quick/fake"]},
+            "slow": {"models": ["stuck"], "targets": ["slow/stuck"]},
+        },
+    }
 
 
 async def test_a_batch_survives_a_kill(start_process: Any) -> None:
     """Each line has one result; those in flight are sent again, and their first tries are on the ledger as left."""
-    served = await start_process({"backends": {"fake": SLOW}}, **QUICK_LEASE)
+    served = await start_process(_policy(stuck=True), **QUICK_LEASE)
+    begun, left = await _begun_batch(served)
+    served.signal(signal.SIGKILL)
+    assert -signal.SIGKILL == await served.exit_code()
+    async with serve_process(served.policy_file, QUICK_LEASE) as again:
+        await _check_results(again, begun)
+        again.signal(signal.SIGTERM)
+        assert 0 == await again.exit_code()
+    ends = _ends(served.policy_file)
+    assert ["client_gone"] * 3 == [ends[request_id][0] for request_id in left]
+    assert all(ends[request_id][1] > 0 for request_id in left)
+    assert ["ok"] * len(MODELS) == [status for name, (status, _) in ends.items() if name not in left]
+
+
+async def test_workers_that_are_killed_leave_their_batches_to_those_that_follow(start_process: Any) -> None:
+    """Two at once, whichever of them ran it; asked for, any of them tells how far it is."""
+    served = await start_process(_policy(stuck=True), HEADRACE_WORKERS="2", **QUICK_LEASE)
+    for number in (0, 1):
+        await served.until_logged(f"worker {number} serves")
+    begun, left = await _begun_batch(served)
+    for pid in re.findall(r"worker \d+ serves \(process (\d+)\)", "".join(served.log)):
+        os.kill(int(pid), signal.SIGKILL)
+    for number in (0, 1):
+        await served.until_logged(f"(?s)(worker {number} serves.*){{2}}")
+    await _check_results(served, begun)
+    served.signal(signal.SIGTERM)
+    assert 0 == await served.exit_code()
+    ends = _ends(served.policy_file)
+    assert ["ok"] * len(MODELS) == [status for name, (status, _) in ends.items() if name not in left]
+
+
+async def _begun_batch(served: ServedProcess) -> tuple[str, list[str]]:
+    """A batch of which three lines are answered and three in flight, and these lines' requests.
+
+    Whoever comes next will answer them: the policy file says so by then.
+    """
     async with await _client_of(served) as client:
-        file = await client.files.create(
-            file=("in.jsonl", b"\n".join(_line(str(n)) for n in range(LINES))), purpose="batch"
-        )
+        content = b"\n".join(_line(str(n), model=model) for n, model in enumerate(MODELS))
+        file = await client.files.create(file=("in.jsonl", content), purpose="batch")
         begun = await client.batches.create(input_file_id=file.id, endpoint=CHAT, completion_window="24h")
         async with asyncio.timeout(PATIENCE_S):
             while (await client.batches.retrieve(begun.id)).request_counts.completed < 3:
                 pass
-    served.signal(signal.SIGKILL)
-    assert -signal.SIGKILL == await served.exit_code()
-    left = _begun(served.policy_file)
-    async with serve_process(served.policy_file, QUICK_LEASE) as again:
-        async with await _client_of(again) as client:
-            batch = await _over(client, begun.id)
-            results = (await client.files.content(batch.output_file_id)).text.splitlines()
-        again.signal(signal.SIGTERM)
-        assert 0 == await again.exit_code()
-    assert ("completed", LINES, None) == (batch.status, batch.request_counts.completed, batch.error_file_id)
-    assert [str(n) for n in range(LINES)] == [msgspec.json.decode(one)["custom_id"] for one in results]
-    ends = _ends(served.policy_file)
-    assert LINES <= sum(status == "ok" for status, _ in ends.values())
-    assert left
-    for request_id in left:
-        status, cost = ends[request_id]
-        assert status in {"ok", "client_gone"}  # an answer may have been complete that the batch was not told of
-        assert cost > 0
+            while len(left := _begun(served.policy_file)) < 3:
+                await client.batches.retrieve(begun.id)
+    served.policy_file.write_text(yaml.safe_dump(_policy(stuck=False)), encoding="utf-8")
+    return begun.id, left
+
+
+async def _check_results(served: ServedProcess, batch_id: str) -> None:
+    """The batch comes to its end, with one good result for each line."""
+    async with await _client_of(served) as client:
+        batch = await _over(client, batch_id)
+        results = (await client.files.content(batch.output_file_id)).text.splitlines()
+    assert ("completed", len(MODELS), None) == (batch.status, batch.request_counts.completed, batch.error_file_id)
+    names = [msgspec.json.decode(one)["custom_id"] for one in results]
+    assert [str(n) for n in range(len(MODELS))] == names
 
 
 async def _client_of(served: ServedProcess) -> openai.AsyncOpenAI:
