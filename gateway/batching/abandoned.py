@@ -30,6 +30,7 @@ from gateway.rules.world import World
 from gateway.trace_context import child
 from gateway.types import Attempt, Candidate, Context, Status
 from gateway.wire.formats import FORMATS
+from gateway.wire.passed_forecast import foreseen
 
 _WORDS = "the gateway was killed while it ran: usage and cost are what was expected of it"
 
@@ -71,7 +72,8 @@ class Abandoned:
         request = journal.request = FORMATS[journal.arrival.operation].read(journal.arrival, line.body)
         route = world.match(request.model)
         journal.route = route.name
-        journal.forecast = route.classifier.forecast(request)
+        units = request.units
+        journal.forecast = route.classifier.forecast(request) if units is None else foreseen(request, units)
         ctx = route.context(request, journal.forecast)
         decision = decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
         asked = [bill.candidate for bill in decision.order] + [out.candidate for out in decision.excluded]
@@ -86,7 +88,12 @@ class Abandoned:
 
     def _line(self, world: World, ctx: Context, candidate: Candidate) -> Attempt:
         forecast, arrival, now_s = ctx.forecast, ctx.request.arrival, self._bench.clock.now_s()
-        usage = Usage(prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50, estimated=True)
+        usage = Usage(
+            prompt_tokens=forecast.prompt_tokens,
+            output_tokens=forecast.output_tokens_p50,
+            estimated=True,
+            units=ctx.request.units,
+        )
         facts = world.backends[candidate.backend].facts()
         book = self._bench.fleet.prices
         charge = AttemptCost(ctx.request, candidate, facts, book=book, started_s=arrival.received_s).of(usage)

@@ -65,7 +65,7 @@ def expected(forecast: Forecast, usd: Decimal) -> Claim:
     return Claim(
         requests=1,
         input_tokens=forecast.prompt_tokens,
-        output_tokens=forecast.output_tokens_p90,
+        output_tokens=forecast.output_tokens_p90 if forecast.units is None else forecast.units.output_image_tokens,
         nano_usd=_nano(usd),
         concurrent=1,
     )
@@ -95,7 +95,7 @@ def taken(attempts: Sequence[Attempt]) -> Claim:
 
 
 def taken_by(journal: Journal) -> Claim:
-    """What a request took; an answer out of a cache, and what a guard does not let in, is a request and nothing else."""
+    """What a request took; an answer from a cache, and what a guard does not let in, is a request and nothing else."""
     if not journal.attempts and any(mark.action is Action.BLOCK for mark in journal.guards):
         return Claim(requests=1)
     return Claim(requests=1) if journal.cache == CacheUse.HIT else taken(journal.attempts)

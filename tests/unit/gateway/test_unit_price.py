@@ -94,6 +94,12 @@ def test_of_a_forecast_what_is_known_is_reserved() -> None:
     assert USD("0.01") == price.cost_usd(_units(HEAR))
 
 
+def test_of_pictures_their_tokens_are_foreseen() -> None:
+    """Nothing else of such an answer is, and no time to write them in."""
+    price = _price(input_usd_per_mtok="5", output_usd_per_mtok="10", image_output_usd_per_mtok="32")
+    assert USD("0.033792") == price.cost_usd(_units(DRAW, images=1, counted=True, output_image_tokens=1056))
+
+
 def test_a_count_of_our_own_is_marked() -> None:
     """As of texts."""
     usage = Usage(estimated=True, units=Units(work=SPEAK, characters=1000))

@@ -224,3 +224,12 @@ def test_a_body_is_read_as_what_it_is(run: Any, policy_file: Path, request_file:
     assert 0 == run("explain", policy_file, request_file({**anthropic, "max_tokens": 5}))[0]
     assert 1 == run("explain", policy_file, request_file(SHORT), "--format", "messages")[0]
     assert 0 == run("explain", policy_file, request_file({**SHORT, "max_tokens": 5}), "--format", "messages")[0]
+
+
+def test_what_is_passed_on_is_explained_too(run: Any, request_file: Any, tmp_path: Path) -> None:
+    """By its format's name: two pictures at four cents, and no time to write them in."""
+    policy = tmp_path / "media.yaml"
+    policy.write_text("backends: {a: {use: fake, models: {m: {price: {image_usd: 0.04}}}}}")
+    code, out, _ = run("explain", policy, request_file({"model": "m", "prompt": "a cat", "n": 2}), "--format", "image")
+    assert (0, "money        $0.080000") == (code, next(line.strip() for line in out.splitlines() if "money" in line))
+    assert "decoding     $0.000000" in out

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.errors import InvalidRequest
 from gateway.types import Arrival, ChatRequest, Operation, TraceContext
@@ -158,7 +160,8 @@ def test_what_it_will_weigh() -> None:
     heard = read_form(Operation.TRANSCRIPTION, ("model", b"m", ""), ("file", b"x" * 32_000, '; filename="a"'))
     ranked = read(Operation.RERANK, query="q", documents=["a"] * 101)
     forecasts = [foreseen(request, request.units or Units()) for request in (drawn, heard, ranked)]
-    assert (1, 8320) == (forecasts[0].prompt_tokens, forecasts[0].output_tokens_p90)
+    assert (1, 0) == (forecasts[0].prompt_tokens, forecasts[0].output_tokens_p90)
+    assert [8320, 0, 0] == [forecast.units.output_image_tokens for forecast in forecasts if forecast.units]
     assert [None, Decimal(2), None] == [forecast.units.audio_s for forecast in forecasts if forecast.units]
     assert [None, None, 2] == [forecast.units.searches for forecast in forecasts if forecast.units]
 
@@ -168,3 +171,32 @@ def test_every_path_is_asked_for_once() -> None:
     paths = [path for passage in PASSAGES.values() for path in passage.paths]
     assert len(paths) == len(set(paths))
     assert all(passage.upstream_path.startswith("/") for passage in PASSAGES.values())
+
+
+values: Any = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from(
+    ["model", "input", "prompt", "query", "documents", "n", "size", "quality", "stream", "stream_format", "user", "new"]
+)
+
+
+@given(operation=st.sampled_from(sorted(PASSAGES)), fields=st.dictionaries(names, values, max_size=8))
+def test_any_body_is_read_or_refused(operation: Operation, fields: dict[str, Any]) -> None:
+    """And what is read goes on as it came, but for its model."""
+    wire, body = FORMATS[operation], msgspec.json.encode(fields)
+    try:
+        request = wire.read(arrival(operation), body)
+    except InvalidRequest:
+        return
+    assert request.units is not None
+    known = foreseen(request, request.units).units
+    assert known is not None
+    assert known.output_image_tokens >= 0
+    assert {**msgspec.json.decode(body), "model": "other"} == msgspec.json.decode(wire.upstream_body(request, "other"))
