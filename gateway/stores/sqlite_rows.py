@@ -31,6 +31,10 @@ from gateway.stores.spool_frames import Columns
 
 _BLOCK_ROWS = 50
 _PRUNED_AT_ONCE = 2000
+# sqlite3 looks for an adapter of every None and all bytes, and makes an error of it each time that there is none. These
+# change nothing, and are found at once.
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(type(None), {None: None}.get)
 # What is wrong with one row, not with the disk: it must not hold up the others.
 _BAD_ROW = (sqlite3.IntegrityError, sqlite3.ProgrammingError, OverflowError, UnicodeError)
 

@@ -9,6 +9,8 @@ from itertools import accumulate
 
 _BRACKET_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # one down or one up, as signed bytes
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_BACKSLASH = ord("\\")
+"""As a number, which is found in bytes at once: bytes are taken for a number first, with an error made and dropped."""
 _MEMBER_NAME = re.compile(rb'[ \t\r\n{,]*"[^"\\]*+(?:\\.[^"\\]*+)*+"[ \t\r\n]*:[ \t\r\n]*')
 _SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -16,7 +18,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def outside_strings(text: bytes) -> bytes:
     """The text without its strings: what is left are brackets, commas, colons, numbers and words."""
-    if b"\\" in text:
+    if _BACKSLASH in text:
         # An escape begins at the first backslash of a run, so pairs from there are escaped backslashes.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(text.split(b'"')[::2])
@@ -60,7 +62,7 @@ def repeats_a_name(text: bytes, values: Iterable[bytes]) -> bool:
 
 def has_lone_surrogate(text: bytes) -> bool:
     """Whether an escape names half of a surrogate pair: legal JSON text that no UTF-8 can hold."""
-    if b"\\" not in text or _SURROGATE.search(text) is None:
+    if _BACKSLASH not in text or _SURROGATE.search(text) is None:
         return False
     escapes = text.replace(b"\\\\", b"")
     return _SURROGATE.search(_SURROGATE_PAIR.sub(b"", escapes)) is not None

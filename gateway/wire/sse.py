@@ -9,7 +9,7 @@ import msgspec
 from gateway.errors import UpstreamInvalid
 
 _BOM = b"\xef\xbb\xbf"
-_COLON = ord(":")
+_COLON, _CR, _LF = b":\r\n"  # numbers: whether bytes are in others, Python tries as a number first, and raises
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
@@ -82,7 +82,7 @@ class SseParser:
         if self._after_cr:
             data = data.removeprefix(b"\n")
             self._after_cr = False
-        if b"\r" in data:
+        if _CR in data:
             self._after_cr = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
@@ -115,6 +115,6 @@ class SseParser:
 
 def frame(data: bytes) -> bytes:
     """An event without a name, ready to send: each line of ``data`` on a ``data:`` line of its own."""
-    if b"\n" in data:
+    if _LF in data:
         data = data.replace(b"\n", b"\ndata: ")
     return b"data: %b\n\n" % data

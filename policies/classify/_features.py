@@ -56,7 +56,7 @@ def features(request: ChatRequest, seen: Quantities) -> list[int]:
             hash((_ASKED, _steps(seen.asked_tokens, 2))) & _BITS,
             hash((_UNIT, crc32(seen.asked_unit))) & _BITS,
         )
-    if b"```" in prompt:
+    if prompt.find(b"```") >= 0:  # `in` would take it for a number first, and raise
         found.append(hash((_CODE, -1)) & _BITS)
     if not prompt.isascii():
         found.append(hash((_FOREIGN, 1)) & _BITS)

@@ -53,7 +53,7 @@ class LengthPrior:
         """The median answer to a request, as a level."""
         constant, per_log, phrases = self._later_turns if seen.answers else self._first_turn
         logs = quantities_in_logs(seen)
-        opening = seen.prompt[:_PHRASE_BYTES]
+        opening = seen.prompt[:_PHRASE_BYTES].decode("latin-1")
         return (
             constant
             + sum([effect * logs[name] for name, effect in per_log])
@@ -61,8 +61,9 @@ class LengthPrior:
         )
 
 
-def _ready(formula: Formula) -> tuple[float, list[tuple[str, float]], list[tuple[bytes, float]]]:
-    phrases = [(phrase.encode(), effect) for phrase, effect in formula.phrases.items()]
+def _ready(formula: Formula) -> tuple[float, list[tuple[str, float]], list[tuple[str, float]]]:
+    """Phrases as text of one character a byte: in bytes, Python would take each for a number first, and raise."""
+    phrases = [(phrase.encode().decode("latin-1"), effect) for phrase, effect in formula.phrases.items()]
     return formula.constant, list(formula.per_log.items()), phrases
 
 
