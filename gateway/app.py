@@ -97,7 +97,7 @@ class Gateway:
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
             memory=self._responses,
-            uploads=Uploads(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.max_upload_bytes),
+            uploads=Uploads(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.longest_upload_bytes),
         )
         self._batches = open_batches(settings, self.pipeline, bench, self._ledger, self._rows, self._metrics)
         self._retirement = Retirement(self._fleet, self.pipeline.settled)

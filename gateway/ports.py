@@ -151,7 +151,7 @@ class PassingSink(Sink, Protocol):
         By ``content-type`` it is taken for JSON, events, text or bytes.
 
         Raises:
-            UpstreamInvalid: a header is none.
+            UpstreamInvalid: it is a page for people, as proxies have for what they cannot reach.
         """
         ...
 

@@ -128,6 +128,11 @@ class Settings(BaseModel):
         # pydantic-settings would do the same, for 5 MiB of memory.
         return {name: value for name, value in _variables().items() if name in cls.model_fields} | given
 
+    @property
+    def longest_upload_bytes(self) -> int:
+        """Of a body with files in it: no less than of any other."""
+        return max(self.max_upload_bytes, self.max_body_bytes)
+
     def check_bind(self, *, locked: bool) -> None:
         """Refuses to be reachable from elsewhere where no key is asked for.
 

@@ -12,6 +12,8 @@ from gateway.wire.format import Estimate, Format, estimate_output
 from gateway.wire.passed_views import PassedBytes, PassedText
 
 _EVENTS = "text/event-stream"
+_PAGE = "text/html"
+_BYTES = "application/octet-stream"
 _TEXTS = ("text/", "application/x-subrip", "application/srt", "application/ttml")
 _MOST_HEADER_CHARACTERS = 512
 
@@ -56,8 +58,12 @@ class PassingSink(ClientSink):
     def pass_on(self, headers: Sequence[tuple[str, str]]) -> None:
         """See ``PassingSink.pass_on``."""
         self.begun = True
-        self._passed[:] = [(name.encode(), _clean(value)) for name, value in headers]
-        kind = next((value for name, value in headers if name == "content-type"), "").partition(";")[0].strip().lower()
+        kept = {name: value for name, value in headers if _may_go_on(value)}
+        content_type = kept.setdefault("content-type", _BYTES)
+        self._passed[:] = [(name.encode(), value.encode()) for name, value in kept.items()]
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind == _PAGE:
+            raise UpstreamInvalid("the upstream answered with a page for people")
         if kind == _EVENTS:
             self._stream = self._wire.stream(self._request, max_event_bytes=self._bounds.max_event_bytes)
         elif kind.startswith(_TEXTS):
@@ -100,12 +106,6 @@ def _under(headers: HeadersFor, passed: Sequence[tuple[bytes, bytes]]) -> Header
     return both
 
 
-def _clean(value: str) -> bytes:
-    """A header's value that may go on.
-
-    Raises:
-        UpstreamInvalid: it may not.
-    """
-    if len(value) > _MOST_HEADER_CHARACTERS or not (value.isascii() and value.isprintable()):
-        raise UpstreamInvalid("the upstream's answer has a header that no client could be given")
-    return value.encode()
+def _may_go_on(value: str) -> bool:
+    """Whether a header has a value that every client can be given."""
+    return 0 < len(value) <= _MOST_HEADER_CHARACTERS and value.isascii() and value.isprintable()

@@ -115,7 +115,7 @@ def _limits(settings: Settings) -> ServerLimits:
         max_header_bytes=settings.max_header_bytes,
         max_headers=settings.max_headers,
         max_body_bytes=settings.max_body_bytes,
-        max_upload_bytes=settings.max_upload_bytes,
+        max_upload_bytes=settings.longest_upload_bytes,
         head_timeout_s=settings.head_timeout_s,
         body_timeout_s=settings.body_timeout_s,
     )

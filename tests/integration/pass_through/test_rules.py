@@ -100,6 +100,31 @@ async def test_a_refusal_is_the_providers_own(open_front: Any, provider: Provide
     assert 0 == (await front.row())["cost_pico_usd"]
 
 
+async def test_a_page_for_people_is_no_answer(open_front: Any, provider: Provider) -> None:
+    """As proxies have for what they cannot reach, with a status that says all is well."""
+
+    async def page(_: Received, conversation: Conversation) -> None:
+        await conversation.answer(b"<html>", headers={"content-type": "text/html; charset=utf-8"})
+
+    provider.instead = page
+    answer = await (await open_front()).http.post("/v1/audio/speech", json=SPEECH)
+    assert (502, "upstream_invalid") == (answer.status_code, answer.json()["error"]["code"])
+
+
+async def test_what_does_not_say_what_it_is_goes_on_as_bytes(open_front: Any, provider: Provider) -> None:
+    """And a header that not every client can be given stays behind."""
+
+    async def sound(_: Received, conversation: Conversation) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-disposition: inline; filename=\xc3\xa9.mp3\r\ncontent-length: 3\r\n\r\n"
+        await conversation.send(head + b"\x00\xff\x01")
+
+    provider.instead = sound
+    answer = await (await open_front()).http.post("/v1/audio/speech", json=SPEECH)
+    assert (200, b"\x00\xff\x01") == (answer.status_code, answer.content)
+    assert "application/octet-stream" == answer.headers["content-type"]
+    assert "content-disposition" not in answer.headers
+
+
 async def test_who_serves_no_such_thing_is_not_asked(open_front: Any) -> None:
     """Where nobody does, the client is told so as of any field that nobody can carry."""
     front = await open_front({"backends": {"text": {"use": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}},
