@@ -70,6 +70,10 @@ async def test_a_path_is_an_operation(open_house: OpenHouse, clock: Any, path: s
         Operation.MESSAGES: {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9},
         Operation.COUNT_TOKENS: {"messages": [{"role": "user", "content": "hi"}]},
         Operation.RESPONSE: {"input": "hi"},
+        Operation.OLLAMA_CHAT: {"messages": [{"role": "user", "content": "hi"}]},
+        Operation.OLLAMA_GENERATE: {"prompt": "hi"},
+        Operation.OLLAMA_EMBED: {"input": "hi"},
+        Operation.OLLAMA_EMBEDDINGS: {"prompt": "hi"},
         **{key: {"input": "hi", "prompt": "hi", "query": "hi", "documents": ["a"]} for key in PASSED},
     }
     server = Server(_pieces(msgspec.json.encode({"model": "small", **prompts[operation]})), path=path)
