@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
+from functools import cached_property
 from typing import Any
 
 from msgspec import Raw
@@ -17,7 +18,7 @@ _NO_THOUGHTS = Raw(b'{"type":"disabled"}')
 _THOUGHTS = Raw(b'{"type":"enabled"}')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ChatDialect:
     """What a server makes of fields that not all servers know alike.
 
@@ -47,7 +48,7 @@ class ChatDialect:
             known = dataclass_replace(known, past_reasoning="reasoning_content" if past_reasoning else "none")
         return known if custom_tools is None else dataclass_replace(known, custom_tools=custom_tools)
 
-    @property
+    @cached_property
     def is_openais(self) -> bool:
         """Whether a client's own chat can go up as it came."""
         differs = self.renames or self.refuses or self.thinking_switch or self.parts or not self.custom_tools
@@ -63,6 +64,9 @@ class ChatDialect:
         """
         if request.arrival.operation is not Operation.CHAT:
             return request
+        turns = reworded(request, self._turns, own=own)
+        if own and turns is None and not self._touched & request.raw.keys():
+            return request
         fields: dict[str, Any] = dict(request.raw)
         self._say_thinking(fields, own=own)
         renames = self.renames if own else {"max_tokens": self.limit_field, **self.renames}
@@ -73,11 +77,10 @@ class ChatDialect:
             raw = fields.pop(name)
             if not (name in NEVER_MATTERS or says_nothing(name, raw) or names_path(dropped, name)):
                 raise cannot_carry(name)
-        if (turns := reworded(fields["messages"], self._turns)) is not None:
+        if turns is not None:
             fields["messages"] = turns
         counts = request.include_usage or "stream_options" in self.refuses  # or it would be asked to count all the same
-        unchanged = counts is request.include_usage and fields == request.raw
-        return request if unchanged else replace(request, raw=fields, include_usage=counts)
+        return replace(request, raw=fields, include_usage=counts)
 
     def _say_thinking(self, fields: dict[str, Any], *, own: bool) -> None:
         """Of a translated request: a budget has its effort beside it, which is all that most chats have a field for."""
@@ -90,7 +93,14 @@ class ChatDialect:
             del fields["reasoning_effort"]
             fields["thinking"] = _NO_THOUGHTS
 
-    @property
+    @cached_property
+    def _touched(self) -> frozenset[str]:
+        """The fields of a chat that it cannot be given as they are; ``stream`` where it must not be asked to count."""
+        counts = {"stream"} if "stream_options" in self.refuses else set()
+        switch = {"reasoning_effort"} if self.thinking_switch else set()
+        return self.refuses.union(self.renames, counts, switch)
+
+    @cached_property
     def _turns(self) -> TurnRules:
         return TurnRules(
             thoughts=self.past_reasoning,

@@ -5,8 +5,10 @@ import re
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
+from gateway.conversation import Message
+from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
 
 Thoughts = Literal["none", "reasoning_content", "reasoning", "parts", "reasoning_details"]
@@ -34,27 +36,34 @@ class TurnRules(NamedTuple):
     fields: frozenset[str] = frozenset()
 
 
-def reworded(messages: Raw, rules: TurnRules) -> Raw | None:
-    """The messages by these rules, or ``None`` where they may stay as they are.
+_LEFT_ALONE = TurnRules()
+
+
+def reworded(request: ChatRequest, rules: TurnRules, *, own: bool) -> Raw | None:
+    """The messages of a chat by these rules, or ``None`` where they may stay as they are.
+
+    ``own`` tells that ``request.messages`` were read from it, and so say whether there is something to do.
 
     Raises:
         UpstreamRefused: a message has a field that says something and that such a server refuses.
     """
-    if not _may_matter(bytes(messages), rules):
+    if rules == _LEFT_ALONE:
         return None
-    turns = _DECODE(messages)
+    if own and not rules.fields and not any(_may_matter(turn, rules) for turn in request.messages):
+        return None
+    turns = _DECODE(request.raw["messages"])
     told = [_turn(dict(turn), f"messages[{at}]", rules) for at, turn in enumerate(turns)]
     return None if told == turns else Raw(_ENCODE(told))
 
 
-def _may_matter(messages: bytes, rules: TurnRules) -> bool:
-    """A search: most conversations have nothing of it, and are not parsed then."""
+def _may_matter(turn: Message, rules: TurnRules) -> bool:
+    """Whether a rule touches a turn: most conversations have none such, and are not written anew then."""
+    thought = turn.reasoning_content is not UNSET or turn.thinking_blocks is not UNSET
     return (
-        bool(rules.fields)
-        or (rules.thoughts != "reasoning_content" and any(name.encode() in messages for name in _THOUGHTS))
-        or (not rules.developer_role and b'"developer"' in messages)
-        or (not rules.names and b'"name"' in messages)
-        or (rules.call_id_chars > 0 and b'"tool_call' in messages)
+        (thought and rules.thoughts != "reasoning_content")
+        or (turn.role == "developer" and not rules.developer_role)
+        or (bool(turn.name) and not rules.names)
+        or (rules.call_id_chars > 0 and (turn.tool_calls is not None or turn.tool_call_id is not None))
     )
 
 

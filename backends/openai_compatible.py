@@ -1,7 +1,6 @@
 """Any server that speaks OpenAI's API: providers, vLLM, SGLang, llama-server, or another Headrace."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -178,7 +177,9 @@ class OpenAICompatible:
             streamed=request.stream,
             passes=request.units is not None,
         )
-        with self._load.one_of_ours() if self.load_every_s else nullcontext():
+        if not self.load_every_s:
+            return await self._upstream.send(ask, sink)
+        with self._load.one_of_ours():
             return await self._upstream.send(ask, sink)
 
     def facts(self) -> BackendFacts:

@@ -47,7 +47,11 @@ class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Message(Struct, frozen=True, kw_only=True, gc=False):
-    """One turn of a conversation, as the hub format knows it."""
+    """One turn of a conversation, as the hub format knows it.
+
+    What was thought in an earlier turn stands in ``reasoning_content``, and thought by thought, where their maker has
+    signed them, in ``thinking_blocks``.
+    """
 
     role: str
     content: str | tuple[Part, ...] | None = None
@@ -55,6 +59,8 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     tool_calls: tuple[ToolCall, ...] | None = None
     tool_call_id: str | None = None
     refusal: Any = None
+    reasoning_content: Any = UNSET
+    thinking_blocks: Any = UNSET
 
     def text(self) -> str:
         """All text of the turn, its parts joined without a separator; empty where there is none.

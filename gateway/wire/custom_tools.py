@@ -47,20 +47,19 @@ def as_functions(request: ChatRequest, *, dropped: Sequence[str]) -> ChatRequest
         UpstreamRefused: a grammar binds the input of a tool, and is not among what the route lets go.
     """
     raw = request.raw
-    if "tools" not in raw or not any(_MARK in bytes(raw[name]) for name in ("tools", "messages") if name in raw):
-        return request
+    called = any(call.type == "custom" for turn in request.messages for call in turn.tool_calls or ())
+    tools = _DECODE(raw["tools"]) or [] if "tools" in raw and _MARK in bytes(raw["tools"]) else []
     changes: dict[str, Any] = {}
-    tools = _DECODE(raw["tools"]) or []
     if any(map(_is_custom, tools)):
         changes["tools"] = [_function(tool, at, dropped) if _is_custom(tool) else tool for at, tool in enumerate(tools)]
         if "tool_choice" in raw:
             changes["tool_choice"] = _choice(_DECODE(raw["tool_choice"]))
-    messages = _DECODE(raw["messages"])
-    if any(_is_custom(call) for turn in messages for call in _calls(turn)):
-        changes["messages"] = [_turn(turn) for turn in messages]
+    turns = request.messages
+    if called:
+        changes["messages"] = [_turn(turn) for turn in _DECODE(raw["messages"])]
+        turns = msgspec.convert(changes["messages"], tuple[Message, ...])
     if not changes:
         return request
-    turns = msgspec.convert(changes.get("messages", messages), tuple[Message, ...])
     fields = {name: Raw(_ENCODE(value)) for name, value in changes.items()}
     return replace(request, raw={**raw, **fields}, messages=turns)
 

@@ -66,10 +66,15 @@ def as_chat(call: Call, sink: Sink, *, custom_tools: bool = False, verbatim: boo
         UpstreamRefused: something in the request has no place in a chat, which ``param`` names.
     """
     request = chat_request(call, custom_tools=custom_tools, into=_READERS)
-    if call.request.translation is None and verbatim and (custom_tools or not custom_names(call.request.raw)):
+    if call.request.translation is None and verbatim and _is_plain(call, request):
         return (call if request is call.request else replace(call, request=request)), sink
     reader_of = _READERS[request.arrival.operation]
     return replace(call, request=request), answering(call, sink, reader_of, custom_tools=custom_tools)
+
+
+def _is_plain(call: Call, request: ChatRequest) -> bool:
+    """Whether the answer to a chat can go on as it comes: none of its custom tools became a function."""
+    return request is call.request or request.raw.get("tools") is call.request.raw.get("tools")
 
 
 def chat_request(call: Call, *, custom_tools: bool = False, into: Collection[Operation] = _CHATS) -> ChatRequest:

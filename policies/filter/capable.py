@@ -57,6 +57,8 @@ class Capable:
         if lost:
             return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
         missing = _missing(request, candidate)
+        if not missing:
+            return None
         grammar = TOOL_GRAMMAR.get(request.arrival.operation, "")
         if _GRAMMAR in missing and names_path(self.may_drop, grammar):
             missing = missing - {_GRAMMAR}

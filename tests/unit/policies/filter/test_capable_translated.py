@@ -10,7 +10,10 @@ from gateway.types import Operation
 from policies.filter.capable import Capable
 
 SPEAKS = {"operations": frozenset({Operation.MESSAGES}), "translates": frozenset()}
-TRANSLATES = {"operations": frozenset({Operation.MESSAGES}), "translates": frozenset({Operation.MESSAGES})}
+TRANSLATES = {
+    "operations": frozenset({Operation.CHAT, Operation.MESSAGES}),
+    "translates": frozenset({Operation.MESSAGES}),
+}
 
 
 def raw(**fields: Any) -> dict[str, Any]:
