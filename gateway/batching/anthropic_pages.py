@@ -138,10 +138,7 @@ class AnthropicBatchPages:
     async def _keep(self, tenant: str, batch_id: str, lines: list[bytes]) -> str:
         """Puts the requests into a file that only the batch knows; its name."""
         counter, now_unix_s = self._counter, self._counter.clock.unix_s()
-        _, stored_bytes = await counter.files.totals(tenant, now_unix_s)
-        size_bytes = sum(len(line) + 1 for line in lines)
-        if stored_bytes + size_bytes > counter.bounds.max_stored_bytes:
-            raise StorageFull(f"all files together may have {counter.bounds.max_stored_bytes} bytes: delete some")
+        await counter.check_storage(tenant, sum(len(line) + 1 for line in lines))
         file = StoredFile(
             id=new_file_id(),
             tenant=tenant,

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from gateway.batching.batch import WINDOWS_S, Api, Batch, Record, Status, new_batch_id
 from gateway.batching.batch_store import BatchStore
 from gateway.batching.bounds import BatchBounds
-from gateway.batching.file_store import FileStore
+from gateway.batching.file_store import FileStore, StorageFull
 from gateway.door import Door
 from gateway.errors import LimitExceeded
 from gateway.exchange import RawHeaders
@@ -75,6 +75,18 @@ class Counter:
         under_way = await self.batches.under_way(tenant)
         if under_way >= self.bounds.max_batches:
             raise LimitExceeded(f"{under_way} batches are under way already", retry_after_s=_RETRY_S)
+
+    async def check_storage(self, tenant: str, size_bytes: int) -> None:
+        """Refuses what a tenant has no room for.
+
+        Raises:
+            StorageFull: it has as many files, or with these bytes more than it may.
+        """
+        files, stored_bytes = await self.files.totals(tenant, self.clock.unix_s())
+        if files >= self.bounds.max_files:
+            raise StorageFull(f"there are {files} files already: delete some, or batches that have ended")
+        if stored_bytes + size_bytes > self.bounds.max_stored_bytes:
+            raise StorageFull(f"all files together may have {self.bounds.max_stored_bytes} bytes: delete some")
 
     async def add(
         self, tenant: str, api: Api, record: Record, *, input_file_id: str, batch_id: str = "", ready: bool = False

@@ -53,7 +53,6 @@ class Idle:
         self._free = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self._rests: dict[str, tuple[float, float]] = {}
-        rooms.waits = self.give_way
 
     @property
     def in_flight(self) -> int:
@@ -67,6 +66,7 @@ class Idle:
             if place is not None:
                 self._places.append(place)
                 self._rooms.expected.add(request)
+                self._rooms.waits = self.give_way
                 if self._watch is None or self._watch.done():
                     self._watch = asyncio.get_running_loop().create_task(self._look_out(), name="headrace-idle")
                 return place
@@ -75,6 +75,8 @@ class Idle:
     def leave(self, place: Place) -> None:
         """The place is free; a line that kept it to its end has shown that there is room."""
         self._places.remove(place)
+        if not self._places:
+            self._rooms.waits = None
         self._rooms.expected.discard(place.request)
         if not place.given_back:
             self._rests.pop(place.route, None)

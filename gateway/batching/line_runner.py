@@ -33,6 +33,8 @@ _PRIORITY = "batch"
 _LIMITED, _BUSY = 429, 503
 _OUTAGES = frozenset((408, 500, 502, 504))
 _FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 600.0
+"""Of a line that a limit refuses for longer: somebody may raise it meanwhile."""
 
 
 class LineRunner:
@@ -69,7 +71,7 @@ class LineRunner:
                 return result
             await self._persist(partial(self._book.put_back, line.number))
             if wait_s:
-                await self._clock.sleep(wait_s * _spread(line))
+                await self._clock.sleep(min(wait_s, _LONGEST_WAIT_S) + _spread_s(line, wait_s))
 
     async def _send(self, line: BatchLine) -> tuple[LineExchange, str]:
         """The exchange after it, and the id of its request."""
@@ -135,6 +137,6 @@ class _Tries:
         return None
 
 
-def _spread(line: BatchLine) -> float:
-    """From 1 to 1.25, for each line another: those who were refused together do not come back together."""
-    return 1 + hashlib.blake2b(line.custom_id.encode(), digest_size=1).digest()[0] / 1024
+def _spread_s(line: BatchLine, wait_s: float) -> float:
+    """Up to a quarter of what is waited and 15 s at most, for each line another: not all come back together."""
+    return min(wait_s, 60.0) * hashlib.blake2b(line.custom_id.encode(), digest_size=1).digest()[0] / 1024

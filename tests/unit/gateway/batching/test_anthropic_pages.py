@@ -148,6 +148,16 @@ async def test_what_is_no_batch_is_refused_at_once(gate: Any, body: Any, param: 
     assert param == answer.json()["error"].get("param")
 
 
+async def test_requests_count_as_files_do(gate: Any) -> None:
+    """By their number, and by their bytes."""
+    async with gate(max_files=2, max_stored_bytes=2000) as client:
+        large = await client.http.post(BATCHES, json={"requests": [_request("a", system="x" * 2000)]})
+        await _ended(client, (await _hand_in(client, _request("a")))["id"])
+        many = await client.http.post(BATCHES, json={"requests": [_request("a")]})
+    assert [400, 400] == [large.status_code, many.status_code]
+    assert ["bytes" in large.text, "files already" in many.text] == [True, True]
+
+
 async def test_the_address_of_results_has_the_scheme_that_a_proxy_says(gate: Any) -> None:
     """And nothing that is none."""
     async with gate() as client:
