@@ -34,7 +34,7 @@ from gateway.openapi.told import JSON, Answer, Envelope, Events, Parameter, Shap
 from gateway.types import Operation
 from gateway.wire.anthropic_request import CountedBody, MessagesBody
 from gateway.wire.ollama_embeddings import OllamaEmbedBody, OllamaEmbeddingsBody
-from gateway.wire.ollama_request import OllamaChatBody, OllamaGenerateBody
+from gateway.wire.ollama_request import OllamaChatBody, OllamaGenerate
 from gateway.wire.openai_chat import ChatBody
 from gateway.wire.openai_completions import CompletionBody
 from gateway.wire.openai_embeddings import EmbeddingsBody
@@ -133,7 +133,7 @@ _OLLAMA_KINDS: Mapping[Operation, _Kind] = {
     operation: _Kind(f"Ollama's {words}", body, answer, None, tag="ollama", envelope="ollama", lines=lines)
     for operation, words, body, answer, lines in (
         (Operation.OLLAMA_CHAT, "chat", OllamaChatBody, ollama_answers.OllamaChatAnswer, True),
-        (Operation.OLLAMA_GENERATE, "generate", OllamaGenerateBody, ollama_answers.OllamaGenerateAnswer, True),
+        (Operation.OLLAMA_GENERATE, "generate", OllamaGenerate, ollama_answers.OllamaGenerateAnswer, True),
         (Operation.OLLAMA_EMBED, "embeddings", OllamaEmbedBody, ollama_answers.OllamaEmbedAnswer, False),
         (
             Operation.OLLAMA_EMBEDDINGS,

@@ -51,7 +51,7 @@ class _Output(msgspec.Struct):
 
 _RECORD = msgspec.json.Decoder(KeptResponse)
 _OUTPUT = msgspec.json.Decoder(_Output)
-_INPUT = msgspec.json.Decoder(str | tuple[Raw, ...])
+_INPUT = msgspec.json.Decoder(str | tuple[Raw, ...] | None)
 
 
 class Places(Protocol):
@@ -155,11 +155,11 @@ def _key(tenant: str, response_id: str) -> str:
 
 
 def _items(request: ChatRequest) -> tuple[Raw, ...]:
-    """The items of a request's input."""
-    said = _INPUT.decode(request.raw.get("input") or b"[]")
+    """The items of a request's input, which may have none where it goes on from something."""
+    said = _INPUT.decode(request.raw.get("input") or b"null")
     if isinstance(said, str):
         return (Raw(msgspec.json.encode({"role": "user", "content": said})),)
-    return said
+    return said or ()
 
 
 def _output(kept: KeptResponse) -> tuple[dict[str, Any], ...]:

@@ -1,8 +1,8 @@
 """Ollama's ``POST /api/chat`` and ``POST /api/generate`` as hub requests. Both stream unless they are told not to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw
@@ -81,6 +81,22 @@ class OllamaGenerateBody(Asked, kw_only=True):
     raw: bool | None = None
     images: list[str] | None = None
 
+
+# As a JSON schema says what ``read_generation`` holds to.
+_RAW_IS_ALONE: Mapping[str, Any] = {
+    "anyOf": [
+        {"properties": {"raw": {"not": {"const": True}}}},
+        {
+            "properties": {
+                "template": {"enum": [None, ""]},
+                "system": {"enum": [None, ""]},
+                "context": {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]},
+            }
+        },
+    ]
+}
+OllamaGenerate = Annotated[OllamaGenerateBody, Meta(extra_json_schema=dict(_RAW_IS_ALONE))]
+"""A body of ``/api/generate``, as a document tells it."""
 
 _CHAT = msgspec.json.Decoder(OllamaChatBody)
 _GENERATION = msgspec.json.Decoder(OllamaGenerateBody)

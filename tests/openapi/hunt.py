@@ -5,6 +5,7 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 KEY = "sk-acme-0123456789"
 POLICY = f"""
@@ -19,12 +20,18 @@ REPLACED = ("positive_data_acceptance", "negative_data_rejection")
 
 async def hunt(url: str, key: str, *options: str) -> tuple[int, str]:
     """Exit code and report of a run; ``options`` are the command's own."""
+    with TemporaryDirectory() as folder:  # where it keeps notes of its own
+        return await _run(Path(folder), f"{url}/openapi.json", key, options)
+
+
+async def _run(folder: Path, document: str, key: str, options: tuple[str, ...]) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
-        *(COMMAND, "run", f"{url}/openapi.json"),
+        *(COMMAND, "run", document),
         *("--header", f"Authorization: Bearer {key}"),
         *("--checks", "all", "--exclude-checks", ",".join(REPLACED)),
         *("--warnings", "off", "--output-sanitize", "false", "--continue-on-failure", *options),
         env={**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).with_name("checks.py")), "NO_COLOR": "1"},
+        cwd=folder,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

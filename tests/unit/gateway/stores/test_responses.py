@@ -89,6 +89,14 @@ def test_an_answer_is_kept_for_a_time(memory: ResponseMemory, asked: Callable[..
     assert ("previous_response_id", "previous_response_not_found") == (caught.value.param, caught.value.code)
 
 
+def test_a_request_may_have_nothing_to_say(memory: ResponseMemory, asked: Callable[..., ChatRequest]) -> None:
+    """Where it goes on from a conversation that somebody else keeps; ``null`` is an absent field."""
+    keep(memory, asked(input=None, conversation="conv_1"))
+    kept = memory.get("acme", OURS)
+    assert kept is not None
+    assert () == kept.items
+
+
 def test_what_others_keep_is_left_to_them(memory: ResponseMemory, asked: Callable[..., ChatRequest]) -> None:
     """A name that is not of our making goes on as it came."""
     request = memory.remembering(asked(previous_response_id="resp_theirs"), BodyLimits())
