@@ -89,7 +89,7 @@ class Guarded:
         remembered = ctx.request.remembered
         keep = remembered.keep if remembered is not None else None
         if remembered is not None and keep is not None:
-            ctx = replace(ctx, request=replace(ctx.request, remembered=replace(remembered, keep=None)))
+            ctx = replace(ctx, request=replace(ctx.request, remembered=replace(remembered, keep=_not_yet)))
         guarded = GuardedAnswer(self.exchange, self.guards.after, hearing)
         try:
             await self.serve(ctx, self.journal, guarded)
@@ -122,3 +122,7 @@ class Guarded:
             error=type(error).__name__,
             detail=error.message,
         )
+
+
+def _not_yet(response: bytes) -> None:
+    """What a backend said is kept once it has passed the guards, as it then is."""

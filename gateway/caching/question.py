@@ -35,7 +35,8 @@ def why_not_kept(request: ChatRequest, *, sampled: bool) -> str:
     operation, sampling = request.arrival.operation, request.sampling
     if operation not in _KEPT:
         return "sound and pictures are made anew" if request.units is not None else "counting is cheaper than keeping"
-    if request.remembered is not None:
+    remembered = request.remembered
+    if remembered is not None and (remembered.keep is not None or remembered.previous_id):
         return "the answer is stored, or goes on from one that is"
     if sampled or operation in _READ_ALIKE or sampling.temperature == 0 or sampling.seed is not None:
         return ""
