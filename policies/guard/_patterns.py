@@ -84,7 +84,12 @@ def _compiled(pattern: str, *, most_characters: int | None = _MOST_CHARACTERS) -
 
 
 def _longest_chars(pattern: str) -> int | None:
-    """How many characters a match can have at most, as Python's own parser counts it."""
+    """How many characters a match can have at most, as Python's own parser counts it.
+
+    What it reads as shorter than RE2 does is taken to have no bound: to RE2 ``a{,2}`` are five plain characters.
+    """
+    if "{," in pattern:
+        return None
     try:
         with warnings.catch_warnings(action="ignore"):  # of what a later Python may read differently; RE2 does not
             _, longest = _parser.parse(pattern).getwidth()

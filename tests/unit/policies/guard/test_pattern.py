@@ -1,6 +1,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.errors import ConfigurationError
 from gateway.guard import Seen, Span, Text
@@ -41,7 +43,16 @@ def test_what_is_before_is_seen_and_not_matched() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "longest"),
-    [("[0-9]{4}", 4), ("ab?c?", 3), ("a+", None), ("a*b", None), ("(?i)secret|key", 6), (r"\pL{2}", None), ("é{2}", 2)],
+    [
+        ("[0-9]{4}", 4),
+        ("ab?c?", 3),
+        ("a+", None),
+        ("a*b", None),
+        ("(?i)secret|key", 6),
+        (r"\pL{2}", None),
+        ("é{2}", 2),
+        ("a{,2}", None),
+    ],
 )
 def test_how_long_a_match_can_be_is_known_or_not(pattern: str, longest: int | None) -> None:
     """In characters; what only RE2 can read is taken to have no bound."""
@@ -79,3 +90,29 @@ def test_empty_matches_inside_a_text_are_none(make_request: Any) -> None:
     guard = _guard(r"\bx?", action="block")
     assert [Span(2, 3, "[redacted]")] == guard.spans("a xa", 0)
     assert [Action.BLOCK, Action.ALLOW] == [_look(guard, make_request, text)[0] for text in ("a xa", "a ya")]
+
+
+_ATOMS = st.sampled_from(
+    ["a", "b", ".", "[ab]", "[^a]", r"\w", r"\d", r"\s", r"\b", "^", "$", "[[:alpha:]]", "[[:digit:]a]", r"\x61", "é"]
+)
+_PATTERNS = st.recursive(
+    _ATOMS,
+    lambda inner: (
+        st.builds("{}{}".format, inner, inner)
+        | st.builds("(?:{}|{})".format, inner, inner)
+        | st.builds("({}){}".format, inner, st.sampled_from(["?", "{2}", "{1,3}", "{,2}", "*", "+", "+?", "??"]))
+        | st.builds("(?i:{})".format, inner)
+    ),
+    max_leaves=6,
+)
+
+
+@given(pattern=_PATTERNS, text=st.text(st.sampled_from("abA1 \n{,2}]é"), max_size=30))
+def test_no_match_is_longer_than_what_is_said_to_be_the_longest(pattern: str, text: str) -> None:
+    """Whoever reads the pattern, Python or RE2: what a window holds back depends on it."""
+    try:
+        guard = _guard(pattern)
+    except ValueError:
+        return
+    longest = guard.longest_chars
+    assert longest is None or all(span.end - span.begin <= longest for span in guard.spans(text, 0))
