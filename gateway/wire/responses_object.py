@@ -36,6 +36,7 @@ _UNSAID: Mapping[str, Any] = {
     "user": None,
 }
 _FUNCTION: Mapping[str, Any] = dict.fromkeys(("description", "parameters", "strict"))
+_GOOD_ENDS = frozenset({"stop", "tool_calls", "function_call", ""})
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _REASONS = {"max_output_tokens": "length", "max_tokens": "length"}
 
@@ -71,9 +72,10 @@ def response_id(request: ChatRequest) -> str:
 
 
 def ending(reason: str) -> dict[str, Any]:
-    """Status and details of an answer that ended for the hub's ``reason``."""
-    why = _INCOMPLETE.get(reason)
-    return {"status": "incomplete" if why else "completed", "incomplete_details": {"reason": why} if why else None}
+    """Status and details of an answer that ended for the hub's ``reason``; one that nobody knows is no good end."""
+    if reason in _GOOD_ENDS:
+        return {"status": "completed", "incomplete_details": None}
+    return {"status": "incomplete", "incomplete_details": {"reason": _INCOMPLETE.get(reason, reason)}}
 
 
 def hub_reason(response: Mapping[str, Any]) -> str:

@@ -314,3 +314,82 @@ async def test_a_call_without_words_reaches_every_upstream(gateway_over: Any, sa
         assert '"c1"' in body
         assert '"42"' in body
         assert kind == "chat" or '"text": ""' not in body
+
+
+COUNTS_BY_KIND = {
+    "anthropic": {"input_tokens": 317, "cache_creation_input_tokens": 4425, "cache_read_input_tokens": 100},
+    "chat": {"prompt_tokens": 4842, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 100}},
+}
+
+
+@pytest.mark.parametrize("kind", COUNTS_BY_KIND)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_cache_tokens_are_counted_once(gateway_over: Any, kind: str, stream: bool) -> None:
+    """The input is all of it, what a cache had is a part of it: to the client, and on the ledger."""
+    usage = COUNTS_BY_KIND[kind]
+
+    async def respond(_: Any, conversation: Any) -> None:
+        if kind == "chat":
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}
+            whole = {"id": "u", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
+            streamed = {**choice, "delta": {"content": "a"}}
+            await (
+                conversation.stream(b"data: " + json.dumps({**whole, "choices": [streamed]}).encode() + b"\n\n", DONE)
+                if stream
+                else conversation.answer(json.dumps({**whole, "choices": [choice]}).encode())
+            )
+            return
+        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+        said = {"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn", "stop_sequence": None}
+        if not stream:
+            await conversation.answer(json.dumps({**head, **said, "usage": {**usage, "output_tokens": 9}}).encode())
+            return
+        opening = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
+        script = AnthropicScript()
+        begun = {"type": "message_start", "message": {**opening, "usage": {**usage, "output_tokens": 1}}}
+        ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {**usage, "output_tokens": 9}}
+        block = script.opened().partition(b"\n\n")[2]
+        closed = script.ended().partition(b"\n\n")[0] + b"\n\n"
+        named = [f"event: {it['type']}\ndata: {json.dumps(it)}\n\n".encode() for it in (begun, ended)]
+        await conversation.stream(named[0], block, script.text("a"), closed, named[1], script.done())
+
+    front, _ = await gateway_over(respond, **KINDS[kind])
+    answer = await _asked(front, {**ASK, "stream": stream})
+    response = _events(answer.content)[-1]["response"] if stream else answer.json()
+    told = response["usage"]
+    assert (4842, 100, 9) == (
+        told["input_tokens"],
+        told["input_tokens_details"]["cached_tokens"],
+        told["output_tokens"],
+    )
+    row = await front.row()
+    assert (4842, 100, 9) == (row["prompt_tokens"], row["cached_tokens"], row["output_tokens"])
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("reason", "status", "why"),
+    [
+        ("max_tokens", "incomplete", "max_output_tokens"),
+        ("refusal", "incomplete", "content_filter"),
+        ("model_context_window_exceeded", "incomplete", "max_output_tokens"),
+        ("stop_sequence", "completed", None),
+        ("pause_turn", "incomplete", "pause_turn"),
+    ],
+)
+async def test_an_end_that_is_none_never_looks_like_one(
+    gateway_over: Any, reason: str, status: str, why: str | None, stream: bool
+) -> None:
+    """What was cut, refused or is unknown is incomplete, and says why."""
+    script = AnthropicScript()
+
+    async def respond(_: Any, conversation: Any) -> None:
+        if stream:
+            await conversation.stream(script.opened(), script.text("a"), script.ended(reason), script.done())
+        else:
+            await conversation.answer(script.whole("a").replace(b'"max_tokens"', json.dumps(reason).encode()))
+
+    front, _ = await gateway_over(respond, **KINDS["anthropic"])
+    content = (await _asked(front, {**ASK, "stream": stream})).content
+    response = json.loads(content.rpartition(b"\ndata: ")[2])["response"] if stream else json.loads(content)
+    assert (status, why) == (response["status"], (response["incomplete_details"] or {}).get("reason"))

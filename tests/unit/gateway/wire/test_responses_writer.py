@@ -140,6 +140,8 @@ def test_the_answer_repeats_the_request(asked: Callable[..., ChatRequest]) -> No
         ("stop", "completed", None),
         ("length", "incomplete", "max_output_tokens"),
         ("content_filter", "incomplete", "content_filter"),
+        ("function_call", "completed", None),
+        ("of_tomorrow", "incomplete", "of_tomorrow"),
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
