@@ -23,6 +23,12 @@ class AnswerStart(Struct, frozen=True, kw_only=True, gc=False):
     created_unix_s: int = 0
 
 
+class VectorsAnswer(AnswerStart, frozen=True, kw_only=True, gc=False):
+    """An answer that has no words, at once: vectors, each a list of numbers, in the order of the texts they are of."""
+
+    vectors: list[Any]
+
+
 class TextDelta(Struct, frozen=True, kw_only=True, gc=False):
     """More text. ``logprobs`` is what OpenAI's chat has under that name in a choice, or ``None``."""
 
@@ -81,12 +87,6 @@ class ToolCallArguments(Struct, frozen=True, kw_only=True, gc=False):
     custom: bool = False
 
 
-class VectorsDelta(Struct, frozen=True, kw_only=True):
-    """Vectors, each a list of numbers, in the order of the texts that they are of."""
-
-    vectors: list[Any]
-
-
 class ChoiceFinish(Struct, frozen=True, kw_only=True, gc=False):
     """A choice is over.
 
@@ -118,7 +118,6 @@ Delta = (
     | RedactedReasoning
     | ToolCallStart
     | ToolCallArguments
-    | VectorsDelta
     | ChoiceFinish
     | UsageReport
     | AnswerEnd

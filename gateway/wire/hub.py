@@ -18,7 +18,6 @@ from gateway.wire.chat_reader import chat_reader
 from gateway.wire.custom_tools import as_functions, custom_names, reading_customs
 from gateway.wire.translation import ReaderOf, TranslatingSink
 from gateway.wire.vectors import openai_vectors_reader
-from gateway.wire.writers import WRITERS as WRITERS
 from gateway.wire.writers import writer_for
 
 TRANSLATED = frozenset(

@@ -88,6 +88,8 @@ class _Pieces:
         deltas += [ChoiceFinish(reason="tool_calls" if self._calls and reason == "stop" else reason), AnswerEnd()]
 
     def _end(self) -> list[Delta]:
+        if self.error is not None:
+            return []
         if not self._began:
             raise UpstreamInvalid("the upstream closed its stream without an answer")
         if not self._done:
@@ -120,7 +122,7 @@ class OllamaStreamReader(_Pieces):
                 self._take(rest, deltas)
             except UpstreamInvalid as error:
                 raise UpstreamTruncated("the upstream closed its stream in the middle of a line") from error
-        return deltas if self.error is not None else deltas + self._end()
+        return deltas + self._end()
 
 
 class OllamaWholeReader(_Pieces):

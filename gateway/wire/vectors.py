@@ -13,7 +13,7 @@ import msgspec
 from gateway.errors import UpstreamError, UpstreamInvalid
 from gateway.price import Usage
 from gateway.types import ChatRequest, Operation
-from gateway.wire.deltas import AnswerEnd, AnswerStart, Delta, UsageReport, VectorsDelta
+from gateway.wire.deltas import AnswerEnd, Delta, UsageReport, VectorsAnswer
 from gateway.wire.ollama_counts import Stopwatch, read_counts
 from gateway.wire.ollama_embeddings import opened_vectors
 from gateway.wire.openai_embeddings import embeddings_answer
@@ -93,7 +93,7 @@ def _read_ollama(body: bytes) -> list[Delta]:
 
 def _deltas(model: str, vectors: list[Any], usage: Usage | None) -> list[Delta]:
     counted: list[Delta] = [] if usage is None else [UsageReport(usage=usage)]
-    return [AnswerStart(model=model), VectorsDelta(vectors=vectors), *counted, AnswerEnd()]
+    return [VectorsAnswer(model=model, vectors=vectors), *counted, AnswerEnd()]
 
 
 class _Writer:
@@ -110,10 +110,8 @@ class _Writer:
         out = b""
         for delta in deltas:
             match delta:
-                case AnswerStart(model=model):
-                    self._model = model or self._model
-                case VectorsDelta(vectors=vectors):
-                    self._vectors += vectors
+                case VectorsAnswer(model=model, vectors=vectors):
+                    self._model, self._vectors = model or self._model, vectors
                 case UsageReport(usage=usage):
                     self._usage = usage
                 case AnswerEnd():

@@ -10,7 +10,8 @@ from gateway.errors import UpstreamRefused
 from gateway.types import Arrival, Call, ChatRequest, Operation
 from gateway.wire.format_headers import format_headers
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import EMBEDDED, TRANSLATED, WRITERS, as_chat, chat_request, translated, without_dropped
+from gateway.wire.hub import EMBEDDED, TRANSLATED, as_chat, chat_request, translated, without_dropped
+from gateway.wire.writers import WRITERS
 
 BODY = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
 

@@ -12,8 +12,9 @@ from gateway.errors import InvalidRequest, UpstreamError, UpstreamRefused
 from gateway.types import ChatRequest, Operation
 from gateway.wire.chat_to_ollama import Terms, chat_body, completion_body, embed_body
 from gateway.wire.formats import FORMATS
-from gateway.wire.hub import WRITERS, as_chat
+from gateway.wire.hub import as_chat
 from gateway.wire.ollama_reader import ollama_reader
+from gateway.wire.writers import WRITERS
 from tests.unit.gateway.wire.ollama_calls import STREAMED, call_of, request_of
 
 CHAT, GENERATE, EMBED = Operation.OLLAMA_CHAT, Operation.OLLAMA_GENERATE, Operation.OLLAMA_EMBED

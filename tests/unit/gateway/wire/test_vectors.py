@@ -9,7 +9,7 @@ import pytest
 
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamInvalid
 from gateway.types import Operation
-from gateway.wire.deltas import AnswerEnd, AnswerStart, TextDelta, VectorsDelta
+from gateway.wire.deltas import AnswerEnd, TextDelta, VectorsAnswer
 from gateway.wire.formats import FORMATS
 from gateway.wire.openai_embeddings import embeddings_answer
 from gateway.wire.vectors import ollama_vectors_reader, ollama_vectors_writer, openai_vectors_reader
@@ -79,4 +79,4 @@ def test_words_are_no_vectors() -> None:
         ollama_vectors_writer(lambda: 10.0)(request, WHOLE).write([TextDelta(text="x")])
     packed = WRITERS[Operation.EMBEDDING](request_of(Operation.EMBEDDING, encoding_format="base64"), WHOLE)
     with pytest.raises(UpstreamInvalid):
-        packed.write([AnswerStart(), VectorsDelta(vectors=[["x"]]), AnswerEnd()])
+        packed.write([VectorsAnswer(vectors=[["x"]]), AnswerEnd()])
