@@ -117,7 +117,8 @@ class RecordingSink:
             return {0: "".join(self._blocks())}
         if self._request.arrival.operation in OLLAMA:
             lines = [msgspec.json.decode(line) for line in self.received.splitlines()]
-            return {0: "".join(line.get("message", {}).get("content", "") or line.get("response", "") for line in lines)}
+            said = [line.get("message", {}).get("content") or line.get("response", "") for line in lines]
+            return {0: "".join(said)}
         texts: dict[int, str] = {}
         for choice in self._choices():
             content = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
