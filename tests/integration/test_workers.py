@@ -37,7 +37,8 @@ def start_workers(start_process: Any) -> Callable[..., Awaitable[Any]]:
 
     async def start(policy: Any, **environment: str) -> Any:
         served = await start_process(policy, HEADRACE_WORKERS="2", **environment)
-        await asyncio.gather(*(served.until_logged(f"worker {number} serves") for number in (0, 1)))
+        serving = (served.until_logged(f"worker {number} serves", within_s=_ENGINE_S) for number in (0, 1))
+        await asyncio.gather(*serving)
         return served
 
     return start
