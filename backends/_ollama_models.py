@@ -97,10 +97,10 @@ class OllamaModels:
             httpx.HTTPError: the server cannot be reached, or refuses.
             UpstreamInvalid: what it says is no JSON.
         """
-        listed = objects((await _json(client, "GET", "/api/tags")).get("models"))[:_MOST_MODELS]
+        listed = objects((await _json(client, "/api/tags")).get("models"))[:_MOST_MODELS]
         loaded = {
             plain_name(text_at(model, "name")): model.get("context_length")
-            for model in objects((await _json(client, "GET", "/api/ps")).get("models"))
+            for model in objects((await _json(client, "/api/ps")).get("models"))
         }
         known: dict[str, _Known] = {}
         for model in listed:
@@ -109,8 +109,7 @@ class OllamaModels:
             if not name:
                 continue
             if before is None or before.digest != digest:
-                shown = await _json(client, "POST", "/api/show", {"model": name})
-                before = _Known(digest=digest, facts=_described(shown, self._unsaid))
+                before = _Known(digest=digest, facts=_described(await _shown(client, name), self._unsaid))
             known[plain_name(name)] = before
         self._known = known
         self._tell({name: self._now(name, one.facts, loaded) for name, one in known.items()})
@@ -130,10 +129,16 @@ class OllamaModels:
             self._changed()
 
 
-async def _json(client: Any, method: str, path: str, body: Any = None) -> Mapping[str, Any]:
-    answer = await client.request(method, path, content=None if body is None else msgspec.json.encode(body))
+async def _json(client: Any, path: str) -> Mapping[str, Any]:
+    answer = await client.get(path)
     answer.raise_for_status()
     return opened_object(answer.content)
+
+
+async def _shown(client: Any, name: str) -> Mapping[str, Any]:
+    """What is told of a model: nothing where the server does not, for one that is broken leaves the others whole."""
+    answer = await client.post("/api/show", content=msgspec.json.encode({"model": name}))
+    return opened_object(answer.content) if answer.is_success else {}
 
 
 def _described(shown: Mapping[str, Any], unsaid: ModelFacts) -> ModelFacts:

@@ -30,13 +30,15 @@ class Server:
         }
         self.asked: list[str] = []
         self.status = 200
+        self.unshown = ""
 
     async def respond(self, request: Any, conversation: Any) -> None:
         """Tells it."""
         if request.path == "/api/show":
             self.asked.append(request.json["model"])
         said = {"/api/tags": {"models": self.models}, "/api/ps": {"models": self.loaded}, "/api/show": self.shown}
-        await conversation.answer(json.dumps(said[request.path]).encode(), status=self.status)
+        broken = request.path == "/api/show" and request.json["model"] == self.unshown
+        await conversation.answer(json.dumps(said[request.path]).encode(), status=500 if broken else self.status)
 
 
 @pytest.fixture
@@ -146,6 +148,13 @@ async def test_a_model_that_is_not_loaded_has_to_be(follow: Any, server: Server,
     assert (6.0, 0.0) == (models.told["qwen3"].load_s, models.told["llava:7b"].load_s)
     models.answered("qwen3", 0)
     assert 0.0 == models.told["qwen3"].load_s
+
+
+async def test_a_model_that_cannot_be_shown_is_there_all_the_same(follow: Any, server: Server) -> None:
+    """It holds of it what holds of every model."""
+    server.unshown = "llava:7b"
+    models = await follow()
+    assert ({"json_mode", "tools"}, UNSAID.capabilities) == tuple(it.capabilities for it in models.told.values())
 
 
 @pytest.mark.parametrize("wrong", ["status", "json"])
