@@ -109,7 +109,8 @@ class OllamaModels:
             if not name:
                 continue
             if before is None or before.digest != digest:
-                before = _Known(digest=digest, facts=_described(await _shown(client, name), self._unsaid))
+                shown = await _shown(client, name)
+                before = _Known(digest=digest if shown else "", facts=_described(shown, self._unsaid))
             known[plain_name(name)] = before
         self._known = known
         self._tell({name: self._now(name, one.facts, loaded) for name, one in known.items()})

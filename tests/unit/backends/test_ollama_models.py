@@ -150,11 +150,14 @@ async def test_a_model_that_is_not_loaded_has_to_be(follow: Any, server: Server,
     assert 0.0 == models.told["qwen3"].load_s
 
 
-async def test_a_model_that_cannot_be_shown_is_there_all_the_same(follow: Any, server: Server) -> None:
-    """It holds of it what holds of every model."""
+async def test_a_model_that_cannot_be_shown_is_there_all_the_same(follow: Any, server: Server, hand_clock: Any) -> None:
+    """It holds of it what holds of every model, until it can."""
     server.unshown = "llava:7b"
     models = await follow()
     assert ({"json_mode", "tools"}, UNSAID.capabilities) == tuple(it.capabilities for it in models.told.values())
+    server.unshown = ""
+    await again(hand_clock)
+    assert {"json_mode", "tools"} == models.told["llava:7b"].capabilities
 
 
 @pytest.mark.parametrize("wrong", ["status", "json"])
