@@ -19,6 +19,7 @@ from gateway.batching.line_book import MOST_AT_ONCE, LineBook, Result
 from gateway.batching.line_runner import LineRunner
 from gateway.batching.lines import BatchLine, LineFault
 from gateway.batching.results import unanswered
+from gateway.batching.slots import Slots
 from gateway.batching.validation import Verdict, is_there_for, lines_of, validate
 from gateway.errors import Unauthenticated
 from gateway.pipeline import Pipeline
@@ -161,17 +162,20 @@ class BatchRun:
             clock=self._shop.clock,
             persist=self._persist,
         )
-        slots = asyncio.Semaphore(self._shop.bounds.lines_at_once)
+        slots = Slots(self._shop.bounds.lines_at_once, self._shop.bounds.max_line_bytes)
         try:
             async with asyncio.TaskGroup() as group, aclosing(self._missing()) as lines:
                 async for line in lines:
-                    await slots.acquire()
-                    group.create_task(self._run(runner, line)).add_done_callback(lambda _: slots.release())
+                    await slots.take(len(line.body))
+                    group.create_task(self._run(runner, line, slots))
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None  # one stands for all: the batch is another's, or the database is away
 
-    async def _run(self, runner: LineRunner, line: BatchLine) -> None:
-        self._shop.tallies.lines((await runner.run(line)).outcome)
+    async def _run(self, runner: LineRunner, line: BatchLine, slots: Slots) -> None:
+        try:
+            self._shop.tallies.lines((await runner.run(line)).outcome)
+        finally:
+            slots.give_back(len(line.body))
 
     async def _missing(self) -> AsyncGenerator[BatchLine, None]:
         """The lines without a result."""

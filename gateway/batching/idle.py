@@ -8,6 +8,7 @@ is on the ledger like everything that is left before its end.
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 from gateway.errors import ModelNotFound
 from gateway.fleet.room import BEAT_S, Rooms
@@ -53,6 +54,7 @@ class Idle:
         self._free = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self._rests: dict[str, tuple[float, float]] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def in_flight(self) -> int:
@@ -61,16 +63,16 @@ class Idle:
 
     async def place(self, model: str, request: str) -> Place:
         """Returns when a line for ``model`` may begin as that request; ``leave`` gives the place back."""
-        while True:
-            place = self._open(model, request)
-            if place is not None:
-                self._places.append(place)
-                self._rooms.expected.add(request)
-                self._rooms.waits = self.give_way
-                if self._watch is None or self._watch.done():
-                    self._watch = asyncio.get_running_loop().create_task(self._look_out(), name="headrace-idle")
-                return place
-            await self._beat()
+        turn = self._turns.setdefault(model, asyncio.Lock())
+        async with turn:  # of those who want the same one looks, and the others wait behind it
+            while (place := self._open(model, request)) is None:
+                await self._beat()
+            self._places.append(place)
+        self._rooms.expected.add(request)
+        self._rooms.waits = self.give_way
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.get_running_loop().create_task(self._look_out(), name="headrace-idle")
+        return place
 
     def leave(self, place: Place) -> None:
         """The place is free; a line that kept it to its end has shown that there is room."""
