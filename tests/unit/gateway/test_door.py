@@ -151,3 +151,16 @@ def test_what_a_client_says_in_passing_arrives(make_exchange: Any, clock: Any) -
     headers = [(b"session-id", b"s-1"), (b"x-headrace-deadline-ms", b"2500")]
     arrival, _, refused = Door({}, max_header_bytes=4096, clock=clock).arrive(make_exchange(headers=headers))
     assert ("s-1", 2.5, None) == (arrival.session, arrival.deadline_s, refused)
+
+
+def test_a_key_that_was_shown_before_is_known_by_its_digest(door: Door, make_exchange: Any) -> None:
+    """What it stands for now, whatever the exchange's own headers say; a digest that opens nothing is refused."""
+    shown = door.digest([(b"x-api-key", KEY)])
+    exchange = make_exchange(headers=[(b"x-api-key", OTHER_KEY)])
+    assert "acme" == door.arrive(exchange, shown).identity.tenant
+    assert "acme" == door.known(shown).tenant
+    assert isinstance(door.arrive(exchange, "").refusal, Unauthenticated)
+    assert ("", OPEN_HOUSE) == (
+        Door({}, max_header_bytes=4096).digest([]),
+        Door({}, max_header_bytes=4096).known("").tenant,
+    )
