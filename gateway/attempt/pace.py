@@ -4,6 +4,7 @@ from gateway.attempt.time_limit import TimeLimit, TimeLimits
 from gateway.errors import ClientGone, UpstreamTimeout, UpstreamUnfinished
 from gateway.fleet.flight import Flight
 from gateway.rules.route import Patience
+from gateway.types import ChatRequest
 
 
 class AttemptPace:
@@ -17,7 +18,7 @@ class AttemptPace:
         flight: is told when the prompt has been read.
         patience: of the route.
         deadline_s: the request's, on the event loop's clock.
-        stream: whether a stream of text was asked for: only then is there a first token to wait for.
+        request: what the client asked for. Only a stream of text has a first token to wait for.
         tries_left: how many attempts there may be from now on, this one included. A whole answer shows nothing until
             it is there, so it gets its share of the time that is left, and the next candidate has some too.
     """
@@ -31,7 +32,7 @@ class AttemptPace:
         patience: Patience,
         *,
         deadline_s: float,
-        stream: bool,
+        request: ChatRequest,
         tries_left: int,
     ) -> None:
         self.client_is_slow = False
@@ -40,6 +41,7 @@ class AttemptPace:
         self._deadline_s = deadline_s
         self._now_s = limits.now_s
         now_s = self._now_s()
+        stream = request.stream and request.units is None
         wait_s = patience.first_token_s if stream else (deadline_s - now_s) / tries_left
         self.limit = TimeLimit(limits, min(deadline_s, now_s + wait_s))
         self._whole_s = None if stream else wait_s

@@ -26,7 +26,7 @@ from gateway.price import NO_CHARGE, Charge, Usage
 from gateway.rules.route import Patience
 from gateway.steering.steering import Steering
 from gateway.trace_context import child
-from gateway.types import Attempt, Call, Candidate, ChatRequest, Context, Finish, Status
+from gateway.types import Attempt, Call, Candidate, Context, Finish, Status
 from gateway.wire.format import estimate_output
 from gateway.wire.formats import FORMATS
 
@@ -116,7 +116,9 @@ class Trial:
         self._started_s = bench.clock.now_s()
         facts = backend.facts()
         self._flight = Flight(bench.fleet, ctx, candidate, facts)
-        self._pace = _pace(limits, self._flight, patience, ctx.request, turn)
+        self._pace = AttemptPace(
+            limits, self._flight, patience, deadline_s=turn.deadline_s, request=ctx.request, tries_left=turn.left
+        )
         self._cost = AttemptCost(ctx.request, candidate, facts, book=bench.fleet.prices, started_s=self._started_s)
         self._sink = (ClientSink if ctx.request.units is None else PassingSink)(
             request=ctx.request,
@@ -267,9 +269,3 @@ class Trial:
 
 def _estimated(prompt_tokens: int, output_bytes: int) -> Usage:
     return replace(estimate_output(output_bytes), prompt_tokens=prompt_tokens)
-
-
-def _pace(limits: TimeLimits, flight: Flight, patience: Patience, request: ChatRequest, turn: Turn) -> AttemptPace:
-    """Only streams of text have a first token that there is a limit for."""
-    stream = request.stream and request.units is None
-    return AttemptPace(limits, flight, patience, deadline_s=turn.deadline_s, stream=stream, tries_left=turn.left)

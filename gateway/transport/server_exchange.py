@@ -12,6 +12,7 @@ from gateway.transport.deadline import Deadline
 from gateway.transport.response_heads import ResponseHeads
 from gateway.transport.server_limits import ServerLimits
 from gateway.types import Operation
+from gateway.wire.passages import UPLOADS
 
 _OF_THE_BODY = frozenset({b"content-encoding", b"content-length"})
 
@@ -211,7 +212,10 @@ class ServerExchange:
 
     def _decoder(self) -> Decoder:
         codings: list[bytes] = []
-        max_bytes = self._connection.limits.longest_bytes(self.operation)
+        limits = self._connection.limits
+        max_bytes = limits.max_body_bytes
+        if self.operation in UPLOADS:
+            max_bytes = max(max_bytes, limits.max_upload_bytes)
         too_large = False
         for name, value in self.headers:
             if name not in _OF_THE_BODY:

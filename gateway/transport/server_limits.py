@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-from gateway.types import Operation
-from gateway.wire.passages import UPLOADS
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
@@ -12,8 +9,8 @@ class ServerLimits:
 
     ``max_header_bytes`` bounds the request line with the header fields, and again what a chunked body has besides its
     data; ``max_headers`` their number; ``max_body_bytes`` the body after decoding, ``max_upload_bytes`` one with files
-    in it. ``head_timeout_s`` runs from a head's first byte, ``body_timeout_s`` from the moment at which the body is
-    wanted or, where it is not, from the answer.
+    in it, where that may be longer. ``head_timeout_s`` runs from a head's first byte, ``body_timeout_s`` from the
+    moment at which the body is wanted or, where it is not, from the answer.
     """
 
     max_header_bytes: int
@@ -22,7 +19,3 @@ class ServerLimits:
     body_timeout_s: float
     max_headers: int = 256
     head_timeout_s: float = 20.0
-
-    def longest_bytes(self, operation: Operation) -> int:
-        """How long the body of an operation may be."""
-        return max(self.max_upload_bytes, self.max_body_bytes) if operation in UPLOADS else self.max_body_bytes
