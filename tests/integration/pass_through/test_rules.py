@@ -100,6 +100,20 @@ async def test_a_refusal_is_the_providers_own(open_front: Any, provider: Provide
     assert 0 == (await front.row())["cost_pico_usd"]
 
 
+async def test_a_backend_that_fails_rests(open_front: Any, provider: Provider) -> None:
+    """After three failures in a row nobody asks it, and clients are told when to come back."""
+
+    async def fail(_: Received, conversation: Conversation) -> None:
+        await conversation.answer(b"{}", status=500)
+
+    provider.instead = fail
+    front = await open_front()
+    answers = [await front.http.post("/v1/audio/speech", json=SPEECH) for _ in range(4)]
+    assert [502, 502, 502, 503] == [answer.status_code for answer in answers]
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert 3 == len(provider.upstream.requests)
+
+
 async def test_a_page_for_people_is_no_answer(open_front: Any, provider: Provider) -> None:
     """As proxies have for what they cannot reach, with a status that says all is well."""
 
