@@ -88,9 +88,10 @@ class Sampling(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 class Translation(Struct, frozen=True, kw_only=True, gc=False):
     """A body of another format in the shape of one of OpenAI's, for backends that do not speak the client's.
 
-    It is a chat's, unless ``into`` is another of their operations. ``fields`` are the chat's top-level fields as JSON bytes, ``model`` and ``stream`` among them. ``lost`` are paths to
-    what has no place there. ``origins`` names the client's own field for those that are called differently. ``hints``
-    are fields that ask for nothing which an answer must have: a backend that does not know them may go without.
+    It is a chat's, unless ``into`` is another of their operations. ``fields`` are the top-level fields as JSON bytes,
+    ``model`` and ``stream`` among them. ``lost`` are paths to what has no place there. ``origins`` names the client's
+    own field for those that are called differently. ``hints`` are fields that ask for nothing which an answer must
+    have: a backend that does not know them may go without.
     ``offers`` are paths to what the client merely offers and a chat has no place for, such as tools that only another
     provider can run.
     """

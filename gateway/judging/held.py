@@ -1,7 +1,8 @@
 """The client's exchange while an answer waits for its judgement: nothing of it goes out before ``release``.
 
 A stream that is held may be kept alive: its status line goes out, then a comment from time to time, which every reader
-of server-sent events ignores, or a line of Ollama's that says nothing. The answer's own headers cannot follow then; ``x-headrace-cascade: held`` says so.
+of server-sent events ignores, or a line of Ollama's that says nothing. The answer's own headers cannot follow then;
+``x-headrace-cascade: held`` says so.
 """
 
 import asyncio

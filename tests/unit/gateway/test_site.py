@@ -107,7 +107,7 @@ async def test_readiness_fails_in_the_status_too(site: Any) -> None:
         ("POST", "/v1/models", 405, "method_not_allowed"),
         ("POST", "/healthz", 405, "method_not_allowed"),
         ("GET", "/v1/embeddings", 405, "method_not_allowed"),
-        ("GET", "/v1/images/generations", 404, "not_found"),
+        ("GET", "/v1/assistants", 404, "not_found"),
         ("POST", "/v1/chat/completions/", 404, "not_found"),
     ],
 )
