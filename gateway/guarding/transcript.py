@@ -1,26 +1,21 @@
 """The texts of a request or an answer as guards see them, one by one, and the way back.
 
-A tool call's arguments are JSON: guards see their values, each as a text of its own, with its escapes undone. A value
-that is changed goes back as a string, so that the arguments are JSON afterwards, whatever was put in.
+Of a tool call's arguments guards see the values, each as a text of its own, with its escapes undone. A value that is
+changed goes back as a string, so that arguments which were JSON are JSON afterwards, whatever was put in.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gateway.guard import Text
-from gateway.wire.json_edits import Path, with_values
-
-_ENCODE = msgspec.json.Encoder().encode
-_TREE = msgspec.json.Decoder()
+from gateway.guarding.argument_texts import ArgumentText, argument_texts, written
 
 
 class _Leaf(NamedTuple):
-    """A text of the transcript: of which of the whole texts it is, and where in its JSON; ``None`` where it is all."""
+    """A text of the transcript: of which of the whole texts it is, and where in it; ``None`` where it is all of it."""
 
     whole: int
-    path: Path | None
+    piece: ArgumentText | None
 
 
 class Transcript:
@@ -33,49 +28,32 @@ class Transcript:
         self._wholes = wholes
         self._leaves: list[_Leaf] = []
         for at, whole in enumerate(wholes):
-            leaves = argument_leaves(whole.text) if whole.kind == "arguments" else None
-            for path, text in ((None, whole.text),) if leaves is None else leaves:
-                self._leaves.append(_Leaf(at, path))
-                self.texts.append(whole if path is None else Text(text, whole.kind, whole.role))
-
-    @property
-    def characters(self) -> int:
-        """How long all of them are."""
-        return sum(len(whole.text) for whole in self._wholes)
+            pieces = argument_texts(whole.text) if whole.kind == "arguments" else None
+            for piece in (None,) if pieces is None else pieces:
+                self._leaves.append(_Leaf(at, piece))
+                self.texts.append(whole if piece is None else Text(piece.text, whole.kind, whole.role))
 
     def rewritten(self, texts: Sequence[str]) -> dict[int, str]:
         """The wholes that are not the same any more once the transcript reads ``texts``: their number, and the text."""
         changed: dict[int, str] = {}
-        values: dict[int, dict[Path, bytes]] = {}
+        pieces: dict[int, list[tuple[ArgumentText, str]]] = {}
         for leaf, old, new in zip(self._leaves, self.texts, texts, strict=True):
             if new == old.text:
                 continue
-            if leaf.path is None:
+            if leaf.piece is None:
                 changed[leaf.whole] = new
             else:
-                values.setdefault(leaf.whole, {})[leaf.path] = _ENCODE(new)
-        for at, edits in values.items():
-            changed[at] = with_values(self._wholes[at].text.encode(), edits).decode()
+                pieces.setdefault(leaf.whole, []).append((leaf.piece, new))
+        for at, told in pieces.items():
+            changed[at] = _spliced(self._wholes[at].text, told)
         return changed
 
 
-def argument_leaves(text: str) -> list[tuple[Path, str]] | None:
-    """The strings and numbers in a JSON object or list, and their paths; ``None`` where ``text`` is none."""
-    try:
-        tree = _TREE.decode(text.encode())
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-    return list(_leaves(tree, ())) if isinstance(tree, dict | list) else None
-
-
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves(inner, (*path, name))
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            yield from _leaves(inner, (*path, at))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path, str(value)
+def _spliced(whole: str, told: Sequence[tuple[ArgumentText, str]]) -> str:
+    """``whole`` with what is told anew of its pieces, which are in their order."""
+    out: list[str] = []
+    at = 0
+    for piece, new in told:
+        out += (whole[at : piece.begin], written(piece, whole, new))
+        at = piece.end
+    return "".join((*out, whole[at:]))
