@@ -24,8 +24,8 @@ the end.
 """
 _TAIL = """
 *Whole* and *streamed* are answers in words, *tools* is a call with its result and the answer after it, *structured* is
-an object out of a schema, *vectors* are embeddings, *documents* are ranked ones. Any key does while the policy file has no tenants; most clients
-want one that is not empty. Names of models are yours: whatever the policy file's routes match.
+an object out of a schema, *vectors* are embeddings, *documents* are ranked ones. Any key does while the policy file has
+no tenants; most clients want one that is not empty. Names of models are yours: whatever the policy file's routes match.
 
 ## Run them
 
