@@ -9,13 +9,16 @@ from gateway.conversation import prompt_count
 from gateway.types import ChatRequest, Operation
 from gateway.wire.json_edits import Path
 from gateway.wire.openai_answer import DONE
+from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent, frame
-from gateway.wire.stream_texts import Channel, Growth, Passing
+from gateway.wire.stream_texts import Channel, Growth, Passing, standing_alone
 from gateway.wire.upstream_json import opened_object
 
 _ENCODE = msgspec.json.Encoder().encode
 _KINDS = {"reasoning_content": "reasoning", "reasoning": "reasoning", "content": "text", "refusal": "refusal"}
 _THOUGHTS = "thoughts"
+_BY_PIECES = frozenset({"tool_calls", "function_call"})
+_THINKING = frozenset({"thinking", "thinking_blocks", "reasoning_details"})
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint")
 
 
@@ -75,6 +78,8 @@ def _growths(choice: Mapping[str, Any], path: Path, index: int) -> Iterator[Grow
     """What a choice of a chunk adds, and to what."""
     if isinstance(text := choice.get("text"), str):
         yield Growth((*path, "text"), text, "text", (index, "text"))
+    if "message" in choice:
+        yield from standing_alone(places_in(choice["message"], (*path, "message")))
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         return
@@ -83,6 +88,13 @@ def _growths(choice: Mapping[str, Any], path: Path, index: int) -> Iterator[Grow
         if isinstance(text := delta.get(name), str):
             channel = (index, _THOUGHTS, name) if kind == "reasoning" else (index, name)
             yield Growth((*path, name), text, kind, channel)
+    if any(isinstance(value, dict | list) for value in delta.values()):
+        yield from _nested(delta, path, index)
+        yield from _calls(delta, path, index)
+
+
+def _calls(delta: Mapping[str, Any], path: Path, index: int) -> Iterator[Growth]:
+    """What calls grow by."""
     call = delta.get("function_call")
     if isinstance(call, dict) and isinstance(text := call.get("arguments"), str):
         yield Growth((*path, "function_call", "arguments"), text, "arguments", (index, "call"))
@@ -92,6 +104,19 @@ def _growths(choice: Mapping[str, Any], path: Path, index: int) -> Iterator[Grow
             inner = call.get(name)
             if isinstance(inner, dict) and isinstance(text := inner.get(member), str):
                 yield Growth((*path, "tool_calls", at, name, member), text, kind, (index, "call", place))
+
+
+def _nested(delta: Mapping[str, Any], path: Path, index: int) -> Iterator[Growth]:
+    """What some providers say in parts: a text or thoughts as lists, citations, the transcript of a sound."""
+    parts = {name: value for name, value in delta.items() if name not in _BY_PIECES and isinstance(value, dict | list)}
+    for place in places_in(parts, path):
+        inside = place.path[len(path) :]
+        if not _THINKING.isdisjoint(inside):
+            yield Growth(place.path, place.text, "reasoning", (index, _THOUGHTS, *inside), is_json=place.is_json)
+        elif inside[0] in {"content", "audio"}:
+            yield Growth(place.path, place.text, place.kind, (index, inside[0]), is_json=place.is_json)
+        else:
+            yield from standing_alone([place])
 
 
 def _objects(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:

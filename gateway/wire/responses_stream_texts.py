@@ -49,7 +49,7 @@ class ResponsesStreamTexts:
         told = [
             Growth((member,), text, _kind(name)) for member in _AGAIN if isinstance(text := fields.get(member), str)
         ]
-        for member in ("part", "item"):
+        for member in ("part", "item", "annotation"):
             told += standing_alone(places_in(fields.get(member), (member,)))
         response = fields.get("response")
         if isinstance(response, dict):

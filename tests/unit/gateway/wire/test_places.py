@@ -36,17 +36,29 @@ REQUESTS: list[tuple[Operation, dict[str, Any], list[tuple[str, str, str]]]] = [
                 {"role": "tool", "tool_call_id": "i", "content": "o"},
             ],
             "prediction": {"type": "content", "content": "p"},
-            "tools": [{"function": {"name": "never", "description": "z", "parameters": {"input": {"type": "never"}}}}],
+            "tools": [
+                {
+                    "function": {
+                        "name": "never",
+                        "description": "z",
+                        "parameters": {"input": {"type": "never", "title": "i", "enum": ["e"], "default": {"d": "d"}}},
+                    }
+                }
+            ],
+            "documents": [{"any": "a"}],
+            "chat_template_kwargs": {"any": ["k"]},
             "metadata": {"text": "never"},
         },
         [
             ("s", "text", "system"),
+            ("n", "text", "user"),
             ("t", "text", "user"),
             ("r", "refusal", "assistant"),
+            ("thought", "reasoning", "assistant"),
             ('{"a":1}', "arguments", "assistant"),
             ("o", "text", "tool"),
             ("p", "text", "user"),
-            ("z", "text", "system"),
+            *[(it, "text", "system") for it in "ziedak"],
         ],
     ),
     (Operation.COMPLETION, {"prompt": ["a", "b"], "suffix": "c"}, [(it, "text", "user") for it in "abc"]),
@@ -131,12 +143,19 @@ ANSWERS: list[tuple[Operation, dict[str, Any], list[tuple[str, str]]]] = [
         Operation.CHAT,
         {
             "choices": [
-                {"message": {"role": "assistant", "content": "a", "reasoning": "b", "audio": {"transcript": "never"}}},
+                {
+                    "message": {
+                        "role": "assistant",
+                        "content": "a",
+                        "reasoning": "b",
+                        "audio": {"transcript": "t", "data": "never"},
+                    }
+                },
                 {"message": {"tool_calls": [{"function": {"arguments": "{}"}}]}, "logprobs": {"text": "never"}},
             ],
             "usage": {"text": "never"},
         },
-        [("a", "text"), ("b", "reasoning"), ("{}", "arguments")],
+        [("a", "text"), ("b", "reasoning"), ("t", "text"), ("{}", "arguments")],
     ),
     (Operation.COMPLETION, {"choices": [{"text": "a"}]}, [("a", "text")]),
     (
