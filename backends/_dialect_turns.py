@@ -10,11 +10,11 @@ from msgspec import UNSET, Raw
 from gateway.conversation import Message
 from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
+from gateway.wire.json_body import opened_field
 
 Thoughts = Literal["none", "reasoning_content", "reasoning", "parts", "reasoning_details"]
 """Where past thoughts come back: nowhere, in a field of that name, or as parts of the content."""
 
-_DECODE = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _ENCODE = msgspec.json.Encoder().encode
 _THOUGHTS = ("reasoning_content", "thinking_blocks")
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -51,7 +51,7 @@ def reworded(request: ChatRequest, rules: TurnRules, *, own: bool) -> Raw | None
         return None
     if own and not rules.fields and not any(_may_matter(turn, rules) for turn in request.messages):
         return None
-    turns = _DECODE(request.raw["messages"])
+    turns = opened_field(request.raw, "messages")
     told = [_turn(dict(turn), f"messages[{at}]", rules) for at, turn in enumerate(turns)]
     return None if told == turns else Raw(_ENCODE(told))
 

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from gateway.conversation import Message, Part, Translation
 from gateway.wire.anthropic_blocks import Turns
+from gateway.wire.json_body import opened_fields
 
 Fields = dict[str, Any]
 
@@ -38,13 +39,12 @@ _LOW_BUDGET_TOKENS = 4096
 _MEDIUM_BUDGET_TOKENS = 16384
 _TOOL_HINTS = frozenset({"cache_control", "eager_input_streaming"})
 _TOOL_FIELDS = frozenset({"name", "type", "description", "input_schema", "strict"})
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
 def translated(raw: Mapping[str, Raw], turns: Turns) -> Translation:
     """The body ``raw``, whose conversation has been read as ``turns``."""
-    given = {name: _DECODE(value) for name, value in raw.items() if name not in {"messages", "system"}}
+    given = opened_fields(raw, [name for name in raw if name not in {"messages", "system"}])
     lost = [*turns.lost]
     fields: Fields = {name: given[name] for name in FORWARDED & given.keys() if given[name] is not None}
     fields["messages"] = [_turn(message, turns.thoughts.get(at)) for at, message in enumerate(turns.messages)]

@@ -10,6 +10,7 @@ from gateway.request_fields import NEVER_MATTERS, says_nothing
 from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_turns_to_anthropic import Fields, turns_of
+from gateway.wire.json_body import opened_fields
 
 FORWARDED = frozenset({"stream", "temperature", "top_k", "top_p"})
 """Fields of the same name and meaning in both."""
@@ -43,7 +44,6 @@ _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh"
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh"}
 _DISABLE = frozenset({"reasoning_effort", "thinking"})
 """Whose quiet values are said all the same: some models think unless they are told not to."""
-_DECODE = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def anthropic_body(request: ChatRequest, model: str, terms: Terms) -> bytes:
         UpstreamRefused: something in it has no place there, which ``param`` names.
     """
     raw = request.raw
-    given = {name: _DECODE(raw[name]) for name in raw if name in _DISABLE or not says_nothing(name, raw[name])}
+    given = opened_fields(raw, [name for name in raw if name in _DISABLE or not says_nothing(name, raw[name])])
     for name in sorted(given.keys() - CARRIES - NEVER_MATTERS):
         raise cannot_carry(name)
     system, messages = turns_of(given.get("messages") or [])

@@ -12,6 +12,7 @@ from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_to_anthropic import thinking_budget_tokens
 from gateway.wire.chat_turns_to_converse import Fields, cache_point, converse_turns
+from gateway.wire.json_body import opened_fields
 
 RENAMED: Mapping[str, str] = MappingProxyType({"temperature": "temperature", "top_p": "topP"})
 """Fields of the same meaning, by their names in ``inferenceConfig``."""
@@ -44,7 +45,6 @@ _TIERS = frozenset({"priority", "default", "flex", "reserved"})
 _SAID_TOKENS = 4096
 """What a thinking model may say where the client sets no limit: Converse's own default may be less than a thought."""
 _MOST_CACHE_POINTS = 4
-_DECODE = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def converse_body(request: ChatRequest, terms: ConverseTerms) -> bytes:
         UpstreamRefused: something in it has no place there, which ``param`` names.
     """
     raw = request.raw
-    given = {name: _DECODE(raw[name]) for name in raw if not says_nothing(name, raw[name])}
+    given = opened_fields(raw, [name for name in raw if not says_nothing(name, raw[name])])
     for name in sorted(given.keys() - CARRIES - NEVER_MATTERS):
         raise cannot_carry(name)
     system, messages = converse_turns(given.get("messages") or [], cache_marks=terms.cache_marks)

@@ -10,6 +10,7 @@ from gateway.request_fields import NEVER_MATTERS, says_nothing
 from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_turns_to_gemini import Fields, contents_of
+from gateway.wire.json_body import opened_fields
 
 RENAMED: Mapping[str, str] = MappingProxyType(
     {
@@ -47,7 +48,6 @@ CARRIES = RENAMED.keys() | MAPPED | {"stream", "stream_options"}
 Thinking = Literal["budget", "level"]
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 2048, "medium": 8192, "high": 24576}
 _LEVELS = {"minimal": "minimal", "low": "low", "medium": "medium", "high": "high"}
-_DECODE = msgspec.json.Decoder().decode
 
 
 def gemini_body(request: ChatRequest, thinking: Thinking) -> bytes:
@@ -59,9 +59,9 @@ def gemini_body(request: ChatRequest, thinking: Thinking) -> bytes:
         UpstreamRefused: something in it has no place there, which ``param`` names.
     """
     raw = request.raw
-    given = {
-        name: _DECODE(raw[name]) for name in raw if name == "reasoning_effort" or not says_nothing(name, raw[name])
-    }
+    given = opened_fields(
+        raw, [name for name in raw if name == "reasoning_effort" or not says_nothing(name, raw[name])]
+    )
     for name in sorted(given.keys() - CARRIES - NEVER_MATTERS):
         raise cannot_carry(name)
     system, contents = contents_of(given.get("messages") or [])

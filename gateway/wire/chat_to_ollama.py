@@ -15,6 +15,7 @@ from gateway.request_fields import NEVER_MATTERS, says_nothing
 from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.chat_turns_to_ollama import Fields, messages_of
+from gateway.wire.json_body import opened_fields
 
 RENAMED: Mapping[str, str] = MappingProxyType(
     {
@@ -62,7 +63,6 @@ _EFFORTS: Mapping[str, Any] = MappingProxyType(
     {"none": False, "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max", "max": "max"}
 )
 _UNCUT: Fields = {"truncate": False, "shift": False}
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -141,11 +141,12 @@ def _given(request: ChatRequest) -> Fields:
         UpstreamRefused: a field that could change the answer is none that we can carry.
     """
     raw = request.raw
-    given = {
-        name: _DECODE(raw[name])
+    said = [
+        name
         for name in raw
         if (bytes(raw[name]) != b"null" if name in _SAID_ANYWAY else not says_nothing(name, raw[name]))
-    }
+    ]
+    given = opened_fields(raw, said)
     for name in sorted(given.keys() - CARRIES - NEVER_MATTERS):
         raise cannot_carry(name)
     return given

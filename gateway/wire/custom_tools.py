@@ -18,10 +18,10 @@ from gateway.types import ChatRequest
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.custom_input import FIELD, CustomInput
 from gateway.wire.deltas import AnswerEnd, ChoiceFinish, Delta, ToolCallArguments, ToolCallStart
+from gateway.wire.json_body import opened_field
 from gateway.wire.translation import AnswerReader, ReaderOf
 
 _MARK = b'"custom"'
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 _PARAMETERS = {
     "type": "object",
@@ -36,7 +36,7 @@ def custom_names(fields: Mapping[str, Any]) -> frozenset[str]:
     tools = fields.get("tools")
     if tools is None or _MARK not in bytes(tools):
         return frozenset()
-    listed = _DECODE(tools) or ()
+    listed = opened_field(fields, "tools") or ()
     return frozenset(str(_custom(tool, "name")) for tool in listed if isinstance(tool, dict) and _is_custom(tool))
 
 
@@ -48,15 +48,15 @@ def as_functions(request: ChatRequest, *, dropped: Sequence[str]) -> ChatRequest
     """
     raw = request.raw
     called = any(call.type == "custom" for turn in request.messages for call in turn.tool_calls or ())
-    tools = _DECODE(raw["tools"]) or [] if "tools" in raw and _MARK in bytes(raw["tools"]) else []
+    tools = opened_field(raw, "tools") or [] if "tools" in raw and _MARK in bytes(raw["tools"]) else []
     changes: dict[str, Any] = {}
     if any(map(_is_custom, tools)):
         changes["tools"] = [_function(tool, at, dropped) if _is_custom(tool) else tool for at, tool in enumerate(tools)]
         if "tool_choice" in raw:
-            changes["tool_choice"] = _choice(_DECODE(raw["tool_choice"]))
+            changes["tool_choice"] = _choice(opened_field(raw, "tool_choice"))
     turns = request.messages
     if called:
-        changes["messages"] = [_turn(turn) for turn in _DECODE(raw["messages"])]
+        changes["messages"] = [_turn(turn) for turn in opened_field(raw, "messages")]
         turns = msgspec.convert(changes["messages"], tuple[Message, ...])
     if not changes:
         return request

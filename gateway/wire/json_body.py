@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from gateway.wire.json_structure import has_lone_surrogate, is_deeper, repeats_a
 T = TypeVar("T")
 
 _SKIMMER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ANYTHING = msgspec.json.Decoder()
 _NUMBER_STARTS = frozenset(b"-0123456789")
 _MAX_NAME_CHARS = 64
 _NEAR_BYTES = 300
@@ -62,6 +63,25 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise _malformed(str(error), body) from None
     except RecursionError:
         raise _too_deep(None) from None
+
+
+def opened_fields(raw: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The fields of these names as Python has them; ``raw`` is what ``skim`` answers.
+
+    Raises:
+        InvalidRequest: one of them holds, however deep, a number that no float can; where nobody has to look into the
+            field it goes on as it came.
+    """
+    return {name: opened_field(raw, name) for name in names}
+
+
+def opened_field(raw: Mapping[str, Any], name: str) -> Any:
+    """One of them."""
+    try:
+        return _ANYTHING.decode(raw[name])
+    except (msgspec.DecodeError, RecursionError):
+        shown = name[:_MAX_NAME_CHARS]
+        raise InvalidRequest(f"{shown} holds a number that is out of range", param=shown) from None
 
 
 def edit(raw: Mapping[str, Any], changes: Mapping[str, bytes | None]) -> bytes:

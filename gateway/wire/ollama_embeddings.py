@@ -16,7 +16,7 @@ from gateway.errors import HeadraceError, InvalidRequest, UpstreamInvalid
 from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import ollama_errors
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, StreamView, estimate_output
-from gateway.wire.json_body import decode, edit, skim
+from gateway.wire.json_body import decode, edit, opened_fields, skim
 from gateway.wire.ollama_counts import read_counts
 from gateway.wire.ollama_options import Options, lost_options
 from gateway.wire.ollama_request import plain_name
@@ -31,7 +31,6 @@ from gateway.wire.whole_look import WholeLook
 _KEPT = frozenset({"keep_alive", "truncate"})
 _DRAWN = frozenset(Options.__struct_fields__)
 """Options that say how tokens are drawn, of which an embedding has none."""
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 _NOTHING: tuple[Any, ...] = (None, "", [], {}, False)
 
@@ -119,7 +118,7 @@ class OllamaEmbeddings:
 
 def _translated(raw: Mapping[str, Raw], prompt: Prompt, text_field: str) -> Translation:
     """The body ``raw`` as one of OpenAI's for embeddings."""
-    given = {name: _DECODE(value) for name, value in raw.items() if name != text_field}
+    given = opened_fields(raw, [name for name in raw if name != text_field])
     fields: dict[str, Any] = {"model": given["model"], "input": prompt, "encoding_format": "float"}
     if given.get("dimensions"):
         fields["dimensions"] = given["dimensions"]

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from gateway.conversation import Message, Translation
 from gateway.operation import Operation
+from gateway.wire.json_body import opened_fields
 from gateway.wire.ollama_options import CARRIED, WINDOW, Options, lost_options
 from gateway.wire.ollama_pictures import part_fields
 from gateway.wire.ollama_turns import Turns, lost_in
@@ -38,7 +39,6 @@ _NOTHING: tuple[Any, ...] = (None, "", [], {}, False)
 _CONTINUE = ("continue_final_message", "add_generation_prompt")
 _EFFORTS = {True: "medium", False: "none", "max": "xhigh"}
 """Ollama's words for effort that OpenAI has another word for; a plain yes is what Ollama itself takes for `medium`."""
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -81,7 +81,7 @@ def generation_of(raw: Mapping[str, Raw], options: Options | None, messages: Seq
 
 
 def _given(raw: Mapping[str, Raw]) -> Fields:
-    return {name: _DECODE(value) for name, value in raw.items()}
+    return opened_fields(raw, raw)
 
 
 def _common(given: Fields, options: Options | None) -> Fields:

@@ -11,7 +11,7 @@ from gateway.types import Arrival, ChatRequest, Operation
 from gateway.wire import openai_errors
 from gateway.wire.form_body import form_with_model, is_form, read_form
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, estimate_output
-from gateway.wire.json_body import decode, edit, skim
+from gateway.wire.json_body import decode, edit, opened_fields, skim
 from gateway.wire.openai_fields import Model, text_bytes
 from gateway.wire.passages import Asked, Passage, kind_word
 from gateway.wire.passed_views import PassedEvents, PassedWhole
@@ -27,7 +27,6 @@ class _Named(msgspec.Struct):
 
 
 _NAMED = msgspec.json.Decoder(_Named)
-_DECODE = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class PassedFormat:
         raw = skim(body, max_depth=limits.max_depth)
         refuse_transport_fields(raw)
         named = decode(_NAMED, body)
-        return self._request(arrival, named.model, {name: _DECODE(raw[name]) for name in _LOOKED_AT & raw.keys()}, raw)
+        return self._request(arrival, named.model, opened_fields(raw, _LOOKED_AT & raw.keys()), raw)
 
     def upstream_body(self, request: ChatRequest, model: str) -> bytes:
         """See ``Format.upstream_body``: a name is put in where the client left it out and another one is meant."""

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation import Translation
+from gateway.wire.json_body import opened_field
 from gateway.wire.responses_items import Turns, spaced
 
 FORWARDED = frozenset(
@@ -94,7 +95,7 @@ def translated(raw: Mapping[str, Any], turns: Turns) -> Translation:
 
 
 def _value(raw: Mapping[str, Any], name: str) -> Any:
-    return msgspec.json.decode(raw[name]) if name in raw else None
+    return opened_field(raw, name) if name in raw else None
 
 
 def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]] | None, tuple[str, ...]]:

@@ -157,6 +157,29 @@ async def test_what_has_no_embedding_is_refused_by_name(running: Any, fields: di
     assert param == _refused(response, path)["param"]
 
 
+DEEP = '{"1":[1e999]}'
+DEEP_FIELDS = {
+    **dict.fromkeys(("context", "documents", "foo", "format", "logit_bias", "metadata", "n", "options"), DEEP),
+    "messages": f'[{{"role":"user","content":"hi","foo":{DEEP}}}]',
+    "response_format": f'{{"type":"json_schema","json_schema":{{"name":"a","schema":{DEEP}}}}}',
+    "text": f'{{"format":{{"type":"json_schema","name":"a","schema":{DEEP}}}}}',
+    "tools": f"""[{{"type":"function","name":"f","function":{{"name":"f","parameters":{DEEP}}},
+        "parameters":{DEEP},"input_schema":{DEEP}}}]""",
+}
+
+
+@every_endpoint
+async def test_a_number_that_no_float_holds_breaks_nothing_however_deep_it_stands(running: Any, path: str) -> None:
+    """It goes on as it came where nobody looks into its field, and is the client's fault where somebody has to."""
+    for name, value in DEEP_FIELDS.items():
+        fields = {known: said for known, said in SMALLEST[path].items() if known != name}
+        asked = f'{json.dumps(fields)[:-1]},"{name}":{value}}}'
+        response = await running.http.post(path, content=asked, headers={"content-type": "application/json"})
+        assert response.status_code in {200, 400}, (name, response.text)
+        if response.status_code == 400:
+            _refused(response, path)
+
+
 @every_endpoint
 async def test_another_method_is_a_405_that_says_which(running: Any, path: str) -> None:
     """In the envelope, and in the header that is there for it."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import InvalidRequest
-from gateway.wire.json_body import decode, edit, skim
+from gateway.wire.json_body import decode, edit, opened_fields, skim
 
 DEPTH = 64
 texts = st.text(alphabet=st.sampled_from('ab"\\[]{},:é👋\n \t'), max_size=12)
@@ -187,3 +187,12 @@ def test_deep_nesting_in_a_typed_field_is_no_crash() -> None:
     """The decoder's RecursionError never gets out."""
     with pytest.raises(InvalidRequest, match="nested more deeply"):
         decode(msgspec.json.Decoder(Any), b"[" * 100_000)
+
+
+def test_fields_are_opened_by_name() -> None:
+    """Those alone that are asked for; what no float holds is refused by the name of its field, however deep it is."""
+    raw = skim(b'{"a":[1,"x"],"b":{"c":[1e999]}}', max_depth=DEPTH)
+    assert {"a": [1, "x"]} == opened_fields(raw, ["a"])
+    with pytest.raises(InvalidRequest, match="b holds a number that is out of range") as caught:
+        opened_fields(raw, raw)
+    assert "b" == caught.value.param
