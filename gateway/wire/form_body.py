@@ -1,6 +1,7 @@
 """Forms with files in them: ``multipart/form-data`` (RFC 7578), looked at where it lies and passed on as it came."""
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -20,6 +21,9 @@ _MOST_PARTS = 256
 _MOST_BOUNDARY_BYTES = 256
 _MOST_TEXT_BYTES = 64 * 1024
 """A field that is longer is nothing that we look at."""
+
+_PARAMETER = re.compile(r';[ \t]*(?P<name>[^\s;="]+)[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^;]*)')
+"""A parameter of a header. Of one that is there twice, or in its extended form (``name*``), readers take either."""
 
 _SILENT = logging.getLogger("gateway.wire.form_body")
 """In the place of the parser's own, which gets a line for whatever clients get wrong."""
@@ -51,8 +55,10 @@ def read_form(body: bytes, content_type: str) -> ReadForm:
     """The form in a body.
 
     Raises:
-        InvalidRequest: it is none, is cut short, or names two models.
+        InvalidRequest: it is none, is cut short, names two models, or may be read in two ways.
     """
+    if not _says_once(content_type, "boundary"):
+        raise InvalidRequest("the header content-type names two boundaries")
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not 1 <= len(boundary) <= _MOST_BOUNDARY_BYTES:
         raise InvalidRequest(f"a body of {FORM} needs its boundary in the header content-type")
@@ -63,9 +69,14 @@ def read_form(body: bytes, content_type: str) -> ReadForm:
     if body.count(delimiter) > _MOST_PARTS + 1:
         raise InvalidRequest(f"the form has more than {_MOST_PARTS} parts")
     parts = _parts(body, boundary)
-    models = [part for part in parts if part.name == _MODEL and not part.is_file]
+    # Others find a delimiter at the beginning of any line, behind the last one and where a part has lines of LF, too.
+    if body.count(b"\n" + delimiter) + body.startswith(delimiter) != len(parts) + 1:
+        raise InvalidRequest("the boundary of the form stands within a part of it")
+    models = [part for part in parts if part.name == _MODEL]
     if len(models) > 1:
         raise InvalidRequest("the form names its model twice", param=_MODEL)
+    if models and models[0].is_file:
+        raise InvalidRequest("model must be a field of the form, not a file", param=_MODEL)
     form = Form(
         body=body,
         boundary=boundary,
@@ -88,6 +99,12 @@ def form_with_model(form: Form, model: str) -> bytes:
     if body[start:end] == name:
         return form.body
     return b"".join((body[:start], name, body[end:]))
+
+
+def _says_once(header: str, name: str) -> bool:
+    """Whether a header has a parameter at most once, so that every reader finds the same in it."""
+    names = [found["name"].lower() for found in _PARAMETER.finditer(header)]
+    return names.count(name) <= 1 and not any(known.startswith(f"{name}*") for known in names)
 
 
 def _fields(body: bytes, parts: list[Part]) -> dict[str, str]:
@@ -129,6 +146,7 @@ class _Reader:
         self.ended = False
         self._name = b""
         self._disposition = b""
+        self._dispositions = 0
 
     def callbacks(self) -> "MultipartCallbacks":
         """By the parser's names."""
@@ -145,6 +163,7 @@ class _Reader:
     def _begin(self) -> None:
         self.parts.append(Part())
         self._disposition = b""
+        self._dispositions = 0
 
     def _header(self) -> None:
         self._name = b""
@@ -154,13 +173,17 @@ class _Reader:
 
     def _header_value(self, data: bytes, start: int, end: int) -> None:
         if self._name.lower() == b"content-disposition":
-            self._disposition += data[start:end]
+            self._disposition = data[start:end]
+            self._dispositions += 1
 
     def _headers_over(self) -> None:
-        _, options = parse_options_header(self._disposition.decode("latin-1"))
+        disposition = self._disposition.decode("latin-1")
+        if self._dispositions > 1 or not _says_once(disposition, "name"):
+            raise InvalidRequest("a part of the form has two names")
+        _, options = parse_options_header(disposition)
         part = self.parts[-1]
         part.name = options.get(b"name", b"").decode("utf-8", "replace")
-        part.is_file = b"filename" in options
+        part.is_file = b"filename" in options or "filename*" in disposition.lower()
 
     def _data(self, _: bytes, start: int, end: int) -> None:
         part = self.parts[-1]
