@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from gateway.account_pages import AccountPages
 from gateway.accounts.opening import Accounts
 from gateway.batching.opening import Batches
 from gateway.door import Door
 from gateway.openapi.page import Page
+from gateway.pages.accounts import AccountPages
+from gateway.pages.responses import ResponsePages
 from gateway.ports import Clock
-from gateway.response_pages import ResponsePages
 from gateway.stores.responses import ResponseMemory
 
 

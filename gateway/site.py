@@ -20,11 +20,11 @@ from gateway.errors import ClientError, Forbidden, HeadraceError, MethodNotAllow
 from gateway.exchange import RawHeaders
 from gateway.fleet.fleet import Fleet
 from gateway.metrics_key import MetricsKey
-from gateway.model_pages import ModelPages
-from gateway.ollama_pages import RUNNING, OllamaPages, greets, speaks_ollama
 from gateway.openapi.document_page import DocumentPage
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import JSON, Answer, Told, json_answer_of
+from gateway.pages.models import ModelPages
+from gateway.pages.ollama import RUNNING, OllamaPages, greets, speaks_ollama
 from gateway.ports import Backend
 from gateway.rules.world import World
 from gateway.wire import anthropic_errors, ollama_errors

@@ -56,7 +56,7 @@ class Version(Struct, kw_only=True):
     version: str
 
 
-class ModelList(Struct, kw_only=True):
+class OllamaModelList(Struct, kw_only=True):
     """Models as Ollama lists them."""
 
     models: list[dict[str, Any]]
@@ -104,8 +104,8 @@ class OllamaPages:
         refused = [_refusal(path, method, words) for (method, path), words in _REFUSED.items()]
         return [
             Page("/api/version", self._version, _told("Whose API this is", Version)),
-            Page("/api/tags", self._tags, _told("What can be asked for", ModelList)),
-            Page("/api/ps", self._ps, _told("What can be asked for now", ModelList)),
+            Page("/api/tags", self._tags, _told("What can be asked for", OllamaModelList)),
+            Page("/api/ps", self._ps, _told("What can be asked for now", OllamaModelList)),
             Page("/api/show", self._show, _SHOW, method="POST"),
             *refused,
         ]
