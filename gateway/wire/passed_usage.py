@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gateway.price import Usage
-from gateway.units import Units
+from gateway.units import Units, Work
 from gateway.wire.openai_usage import MAX_TOKENS, stated_usd
 from gateway.wire.passages import kind_word
 
@@ -17,6 +17,10 @@ _MOST_SECONDS = 10**8
 _INPUT, _OUTPUT = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
 _INPUT_DETAILS = ("input_tokens_details", "input_token_details", "prompt_tokens_details")
 _OUTPUT_DETAILS = ("output_tokens_details", "output_token_details", "completion_tokens_details")
+_KINDS = frozenset({"audio_tokens", "image_tokens", "text_tokens"})
+_MADE = {Work.SPEAKING: "audio_tokens", Work.DRAWING: "image_tokens"}
+_SECONDS = ("seconds", "prompt_audio_seconds")
+"""OpenAI's name for them, and Mistral's."""
 
 
 class PassedAnswer(Struct):
@@ -39,7 +43,9 @@ def usage_said(asked: Units, answer: PassedAnswer) -> Usage:
     """The usage of an answer to who ``asked``: what it says, and what was known beforehand where it says nothing.
 
     ``usage`` of OpenAI's audio and images (tokens with details, or seconds), of Jina, Voyage and vLLM (a sum), ``meta``
-    of Cohere, ``duration`` of a verbose transcription. What no answer can have taken is as good as unsaid.
+    of Cohere, ``duration`` of a verbose transcription. Tokens of an answer whose kinds are not told are of what the
+    work makes: OpenAI tells none for speech, nor for the pictures of its older models. What no answer can have taken is
+    as good as unsaid.
     """
     said = answer.usage if isinstance(answer.usage, dict) else {}
     counted = _tokens(said)
@@ -51,10 +57,10 @@ def usage_said(asked: Units, answer: PassedAnswer) -> Usage:
             images=_pictures(answer.data) or asked.images if asked.images is not None else None,
             size=kind_word(answer.size) or asked.size,
             quality=kind_word(answer.quality) or asked.quality,
-            audio_s=next((it for it in map(_seconds, (said.get("seconds"), answer.duration)) if it is not None), None),
+            audio_s=_heard_s(said, answer),
             searches=_searches(answer.meta),
             elsewhere=bool(answer.svg_usage),
-            **(_media(said) if counted is not None else {}),
+            **(_media(said, asked.work) if counted is not None else {}),
         ),
     )
 
@@ -81,10 +87,18 @@ def _tokens(said: dict[str, Any]) -> Usage | None:
     )
 
 
-def _media(said: dict[str, Any]) -> dict[str, Any]:
+def _heard_s(said: dict[str, Any], answer: PassedAnswer) -> Decimal | None:
+    """How long the sound was; what is counted for the bill goes before what the transcript says."""
+    told = [*(said.get(name) for name in _SECONDS), answer.duration]
+    return next((seconds for seconds in map(_seconds, told) if seconds is not None), None)
+
+
+def _media(said: dict[str, Any], work: Work) -> dict[str, Any]:
     """Which of the tokens are sound and pictures; never more than there are."""
     prompt_tokens, output_tokens = _first_count(said, _INPUT) or 0, _first_count(said, _OUTPUT) or 0
     heard, written = _details(said, _INPUT_DETAILS), _details(said, _OUTPUT_DETAILS)
+    if work in _MADE and not _KINDS & written.keys():
+        written = {_MADE[work]: output_tokens}
     audio_tokens = min(_count(heard.get("audio_tokens")) or 0, prompt_tokens)
     output_audio_tokens = min(_count(written.get("audio_tokens")) or 0, output_tokens)
     return {

@@ -39,6 +39,16 @@ CASES: list[tuple[Units, dict[str, Any], Usage]] = [
         Usage(prompt_tokens=50, output_tokens=20, units=Units(work=Work.LISTENING, counted=True, audio_tokens=45)),
     ),
     (HEARD, {"text": "hi"}, Usage(units=HEARD)),
+    # Mistral's seconds stand beside the tokens.
+    (
+        HEARD,
+        {"usage": {"prompt_audio_seconds": 203, "prompt_tokens": 4, "completion_tokens": 635, "total_tokens": 3945}},
+        Usage(
+            prompt_tokens=4,
+            output_tokens=635,
+            units=Units(work=Work.LISTENING, counted=True, audio_s=Decimal(203)),
+        ),
+    ),
     # Its pictures: how many there are, of which kind, and tokens where the model counts them.
     (
         DRAWN,
@@ -59,6 +69,25 @@ CASES: list[tuple[Units, dict[str, Any], Usage]] = [
             prompt_tokens=50,
             output_tokens=20,
             units=Units(work=Work.DRAWING, images=1, counted=True, image_tokens=40, output_image_tokens=15),
+        ),
+    ),
+    # Its older models do not say of which kind the tokens of a picture are; nor is that said of speech.
+    (
+        DRAWN,
+        {"data": [{}], "usage": {**TOKENS, "input_tokens_details": {"image_tokens": 40, "text_tokens": 10}}},
+        Usage(
+            prompt_tokens=50,
+            output_tokens=20,
+            units=Units(work=Work.DRAWING, images=1, counted=True, image_tokens=40, output_image_tokens=20),
+        ),
+    ),
+    (
+        SPOKEN,
+        {"type": "speech.audio.done", "usage": TOKENS},
+        Usage(
+            prompt_tokens=50,
+            output_tokens=20,
+            units=Units(work=Work.SPEAKING, characters=5, counted=True, output_audio_tokens=20),
         ),
     ),
     (

@@ -38,7 +38,11 @@ SPEECH = (
     b'event: speech.audio.delta\ndata: {"type":"speech.audio.delta","audio":"AAAA"}\n\n'
     b'id: 7\ndata: {"type":"speech.audio.done","usage":{"input_tokens":3,"output_tokens":9,"total_tokens":12}}\n\n'
 )
-COUNTED = Usage(prompt_tokens=3, output_tokens=9, units=Units(work=Work.SPEAKING, characters=5, counted=True))
+COUNTED = Usage(
+    prompt_tokens=3,
+    output_tokens=9,
+    units=Units(work=Work.SPEAKING, characters=5, counted=True, output_audio_tokens=9),
+)
 
 
 @pytest.mark.parametrize("sent", [SPEECH, SPEECH.replace(b"\n", b"\r\n"), SPEECH.replace(b"\n", b"\r")])
@@ -92,7 +96,7 @@ def test_of_several_pictures_each_says_what_it_took() -> None:
     view.feed(b'data: {"type":"image_generation.partial_image","b64_json":"AA"}\n\n')
     assert not view.done
     view.feed(event * 2)
-    expected = Units(work=Work.DRAWING, images=2, counted=True, image_tokens=8)
+    expected = Units(work=Work.DRAWING, images=2, counted=True, image_tokens=8, output_image_tokens=200)
     assert Usage(prompt_tokens=20, output_tokens=200, units=expected) == view.usage
 
 
