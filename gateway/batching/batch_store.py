@@ -34,8 +34,11 @@ _CANCEL = f"""
     WHERE id = :id AND tenant = :tenant AND cancel_unix_s IS NULL AND {_UNDER_WAY}
 """  # noqa: S608
 _FREE = f"""
-    SELECT id, tenant, owner FROM batches WHERE {_UNDER_WAY} AND (owner = '' OR lease_unix_s < :now_unix_s)
-    ORDER BY created_unix_s LIMIT 200
+    SELECT id, tenant, owner FROM (
+        SELECT id, tenant, owner, created_unix_s,
+            row_number() OVER (PARTITION BY tenant ORDER BY created_unix_s) AS turn
+        FROM batches WHERE {_UNDER_WAY} AND (owner = '' OR lease_unix_s < :now_unix_s)
+    ) AS free ORDER BY turn, created_unix_s LIMIT 200
 """  # noqa: S608
 _CLAIM = f"""
     UPDATE batches SET owner = :owner, lease_unix_s = :until_unix_s
@@ -119,7 +122,7 @@ class BatchStore:
     # ---- for who runs them -------------------------------------------------------------------------------------------
 
     async def free(self, now_unix_s: float) -> list[Free]:
-        """What nobody runs now, the oldest first."""
+        """Of what nobody runs now each tenant's oldest, then each one's second, and so on."""
         return [
             Free(str(batch_id), str(tenant), owner != "")
             for batch_id, tenant, owner in await self._tables.rows(_FREE, now_unix_s=now_unix_s)

@@ -36,6 +36,7 @@ class BatchDesk:
         self._owner = secrets.token_hex(8)
         self._runs: dict[str, tuple[str, BatchRun, asyncio.Task[None]]] = {}
         self._rests: dict[str, float] = {}
+        self._going = ""
         self._woken = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self._swept_s = 0.0
@@ -82,10 +83,10 @@ class BatchDesk:
 
     async def _claim(self) -> None:
         now_unix_s = self._shop.clock.unix_s()
-        free = await self._shop.batches.free(now_unix_s) if len(self._runs) < MOST_RUNNING else []
-        while free and len(self._runs) < MOST_RUNNING:
-            chosen = self._next(free, now_unix_s)
-            if chosen is None:
+        free = await self._shop.batches.free(now_unix_s)
+        while (chosen := self._next(free, now_unix_s)) is not None:
+            if len(self._runs) >= MOST_RUNNING:
+                self._make_room(chosen.tenant)
                 return
             free.remove(chosen)
             until_unix_s = now_unix_s + self._shop.bounds.lease_s
@@ -99,6 +100,15 @@ class BatchDesk:
         having = Counter(tenant for tenant, _, _ in self._runs.values())
         open_ones = [one for one in free if one.id not in self._rests and one.id not in self._runs]
         return min(open_ones, key=lambda one: having[one.tenant], default=None)
+
+    def _make_room(self, tenant: str) -> None:
+        """Where a tenant has none here, of who has the most the newest goes back: its lines may wait for a day."""
+        having = Counter(name for name, _, _ in self._runs.values())
+        (richest, most) = having.most_common(1)[0]
+        if tenant in having or most == 1 or self._going in self._runs:
+            return
+        *_, self._going = (batch_id for batch_id, (name, _, _) in self._runs.items() if name == richest)
+        self._runs[self._going][2].cancel()
 
     def _begin(self, batch: Batch) -> None:
         run = BatchRun(self._shop, batch, self._owner)

@@ -1,5 +1,6 @@
 """``/v1/files``: what clients leave here for their batches, and what comes out of them."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from gateway.batching.bounds import BatchBounds
 from gateway.batching.file_store import FileStore, StorageFull, StoredFile
 from gateway.batching.form import FormReader
-from gateway.batching.incoming import number_in, pieces_of, reached
+from gateway.batching.incoming import number_in, reached
 from gateway.batching.upload import LONGEST_KEPT_S, PURPOSE, SHORTEST_KEPT_S, Upload
 from gateway.door import Door
 from gateway.errors import (
@@ -24,10 +25,11 @@ from gateway.errors import (
 )
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import Answer, Parameter, Shape, Told, in_path, json_answer_of
+from gateway.pages.request_body import pieces_of
 from gateway.ports import Clock
 
-MOST_UPLOADS = 4
-"""At the same time, in one process."""
+MOST_UPLOADS, MOST_UPLOADS_OF_ALL = 4, 64
+"""At the same time, in one process: of one tenant, and of all of them."""
 
 _FORM_BYTES = 64 * 1024
 _MOST_LISTED = 10_000
@@ -112,7 +114,7 @@ class FilePages:
         self._bounds = bounds
         self._door = door
         self._clock = clock
-        self._uploads = 0
+        self._uploads: Counter[str] = Counter()
 
     def routes(self) -> list[Page]:
         """All of them."""
@@ -154,9 +156,9 @@ class FilePages:
         form = FormReader(request.headers.get("content-type", ""))
         if request.headers.get("content-encoding", "identity") != "identity":
             raise UnsupportedMediaType("a form is taken as it is, without a content coding")
-        if self._uploads >= MOST_UPLOADS:
+        if self._uploads[tenant] >= MOST_UPLOADS or self._uploads.total() >= MOST_UPLOADS_OF_ALL:
             raise Overloaded("enough files are being uploaded now", retry_after_s=5.0)
-        self._uploads += 1
+        self._uploads[tenant] += 1
         try:
             most_bytes = self._bounds.max_file_bytes + _FORM_BYTES
             pieces = pieces_of(request, most_bytes=most_bytes, silence_s=self._bounds.silence_s)
@@ -164,7 +166,7 @@ class FilePages:
                 upload = Upload(self._files, tenant, bounds=self._bounds, clock=self._clock)
                 return json_answer(_shown(await upload.take(form, pieces)))
         finally:
-            self._uploads -= 1
+            self._uploads -= Counter({tenant: 1})  # who has none is not kept
 
     async def _list(self, request: Request) -> Response:
         most = number_in(request, "limit", usual=_MOST_LISTED, most=_MOST_LISTED)

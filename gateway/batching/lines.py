@@ -3,6 +3,7 @@
 Lines end at LF, or CR LF; those with nothing but blanks are none, but they count. Numbers begin at 1.
 """
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -14,6 +15,7 @@ _BOM = b"\xef\xbb\xbf"
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _TEXT = msgspec.json.Decoder(str)
 _TRUE = b"true"
+_BLANK_LINES = re.compile(rb"(?:[ \t\r\v\f]*+\n)++")
 
 
 class LineFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,12 +47,18 @@ class LineSplitter:
 
     def feed(self, piece: bytes) -> Iterator[tuple[int, bytes | None]]:
         """The lines that end in ``piece``: number and bytes, ``None`` for one that is too long."""
-        head, *ends = piece.split(b"\n")
-        for tail in ends:
-            self._keep(head)
+        at = 0
+        while True:
+            if not self._length_bytes and (blank := _BLANK_LINES.match(piece, at)) is not None:
+                self._number += piece.count(b"\n", at, blank.end())  # one by one, millions of them would take minutes
+                at = blank.end()
+            end = piece.find(b"\n", at)
+            if end < 0:
+                break
+            self._keep(piece[at:end])
             yield from self._line()
-            head = tail
-        self._keep(head)
+            at = end + 1
+        self._keep(piece[at:])
 
     def end(self) -> Iterator[tuple[int, bytes | None]]:
         """The last line, where no line end follows it."""

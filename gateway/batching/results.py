@@ -52,7 +52,7 @@ def answered(batch: Batch, line: BatchLine, status: int, request_id: str, body: 
     """The result of a line that was answered, well or not."""
     try:
         compact = msgspec.json.format(body, indent=-1)  # a pretty answer would be many lines
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return _broken(batch, line)
     outcome = LineOutcome.COMPLETED if status == _OK else LineOutcome.FAILED
     if batch.api is Api.ANTHROPIC:
@@ -96,7 +96,7 @@ def _tokens(body: bytes) -> Tokens:
     """What the answer says that it took, whichever format it is in; nothing where it does not say."""
     try:
         usage = _ANSWERS.decode(body).usage
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Tokens()
     if usage is None:
         return Tokens()

@@ -1,9 +1,11 @@
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from tests.unit.gateway.batching.conftest import KEYS, client_of, line
+from gateway.batching.file_pages import MOST_UPLOADS
+from tests.unit.gateway.batching.conftest import KEYS, PATIENCE_S, client_of, line
 
 LINES = [line("a"), line("b")]
 
@@ -174,3 +176,30 @@ async def test_who_leaves_nothing_costs_no_database(gate: Callable[..., Any], tm
     async with gate() as client:
         assert 200 == (await client.http.get("/healthz")).status_code
     assert not (tmp_path / "batches.sqlite3").exists()
+
+
+async def _begun(client: Any, uploads: int) -> None:
+    """Returns when so many have begun."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await client.gateway._batches._tables.rows("SELECT count(*) FROM files") != [(uploads,)]:
+            pass
+
+
+async def test_slow_uploads_of_one_tenant_are_in_nobody_elses_way(gate: Any) -> None:
+    """A tenant has so many at once; one more is told to come later, and another tenant's is taken."""
+    unfinished = asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b'--x\r\ncontent-disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n{}'
+        await unfinished.wait()
+
+    async with gate(key=KEYS["acme"]) as client, client_of(client.gateway, KEYS["beta"]) as other:
+        headers = {"content-type": "multipart/form-data; boundary=x"}
+        async with asyncio.TaskGroup() as group:
+            for _ in range(MOST_UPLOADS):
+                group.create_task(client.http.post("/v1/files", content=slowly(), headers=headers))
+            await _begun(client, MOST_UPLOADS)
+            statuses = [(await one.send_file(LINES)).status_code for one in (client, other)]
+            unfinished.set()
+        freed = await client.send_file(LINES)
+    assert ([503, 200], 200) == (statuses, freed.status_code)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gateway.batching.conftest import line
+from gateway.batching.desk import MOST_RUNNING
+from tests.unit.gateway.batching.conftest import KEYS, client_of, line
 
 POLICY = """
     backends:
@@ -110,3 +111,21 @@ async def test_batches_of_two_tenants_run_side_by_side(gate: Any) -> None:
         short = await client.hand_in(_lines(2))
         await client.over_in_time(short["id"], 10.0)
         assert "in_progress" == (await client.batch(long["id"]))["status"]
+
+
+async def test_who_comes_last_does_not_wait_for_all_batches_of_another(gate: Any) -> None:
+    """One tenant's fill all places for batches, and may wait there for a day; of them the newest gives its place up."""
+    policy = POLICY.format(places="null", admit=FAIR)
+    async with gate(policy, key=KEYS["acme"]) as client, client_of(client.gateway, KEYS["beta"]) as other:
+        begun = []
+        for _ in range(MOST_RUNNING + 1):
+            begun.append(await client.hand_in(_lines(1)))
+            await client.until(begun[0]["id"], lambda batch: batch["status"] == "in_progress")
+        desk = client.gateway._batches._desk
+        await client.eventually(lambda: desk.running == MOST_RUNNING == client.backend().open_calls)
+        last = await other.hand_in(_lines(1))
+        await client.eventually(lambda: client.backend().open_calls == MOST_RUNNING + 1)
+        assert (MOST_RUNNING, MOST_RUNNING) == (desk.running, desk._shop.idle.in_flight)
+        await other.over_in_time(last["id"], 10.0)
+        for one in begun:
+            assert "completed" == (await client.over_in_time(one["id"], 10.0))["status"]

@@ -100,3 +100,9 @@ def test_a_body_goes_on_as_the_client_wrote_it() -> None:
     line = b'{"body": %b, "url": "/v1/chat/completions", "custom_id": "\\u00e9", "method": "POST"}' % body
     expected = BatchLine(number=1, custom_id="é", model="m", body=body)
     assert expected == read_line(1, line, CHAT)
+
+
+def test_blank_lines_keep_their_count_however_many_there_are() -> None:
+    """A line between millions of them has its number, and so has one that they are the end of."""
+    content = b"\n" * 3_000_000 + b" \t\r\n{}\n\n" + b"\r\n" * 1_000_000 + b"  {}"
+    assert [(3_000_002, b"{}"), (4_000_004, b"  {}")] == _split(content, [1, 2_999_999, 3_000_001, 3_000_003])

@@ -205,3 +205,15 @@ async def test_every_line_is_accounted_for_exactly_once(gate: Any, kinds: list[s
         bad = [one["custom_id"] for one in await client.lines(batch["error_file_id"])]
     assert [str(n) for n, kind in enumerate(kinds) if kind == "good"] == good
     assert [str(n) for n, kind in enumerate(kinds) if kind == "bad"] == bad
+
+
+async def test_a_guard_that_is_away_does_not_fail_its_line_at_once(gate: Any) -> None:
+    """It is asked a few times more, like a backend that fails; then the line has the error of a single request."""
+    guard = "{when: before, use: http, url: 'http://127.0.0.1:9/', on_error: refuse}"
+    policy = POLICY.replace("cost: [money]", f"guards: [{guard}]")
+    async with gate(policy, ledger="sqlite") as client:
+        batch = await client.over_in_time((await client.hand_in([line("a")]))["id"])
+        (bad,) = await client.lines(batch["error_file_id"])
+        rows = await client.rows()
+    assert (503, "guard_unavailable") == (bad["response"]["status_code"], bad["response"]["body"]["error"]["code"])
+    assert MOST_TRIES == len(rows)
