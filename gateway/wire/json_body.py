@@ -19,6 +19,28 @@ _MAX_NAME_CHARS = 64
 _NEAR_BYTES = 300
 _MAX_FIELDS = 1000
 
+_SPELT = frozenset(
+    {
+        "documents",
+        "images",
+        "input",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "max_tokens",
+        "messages",
+        "model",
+        "n",
+        "options",
+        "prompt",
+        "query",
+        "stream",
+        "suffix",
+        "system",
+        "tools",
+    }
+)
+"""What is allowed, counted, looked at and paid for by these, and servers in Go read them in capitals, too."""
+
 _PLACE = re.compile(r"(?s)(?P<words>.*?)(?: - at (?:`key` in )?`\$(?P<path>[^`]*)`)?\Z")
 _WRONG_TYPE = re.compile(r"Expected `(?P<expected>[a-z0-9 |]+)`, got `(?P<got>[a-z0-9]+)`\Z")
 _WRONG_VALUE = re.compile(r"Expected `(?P<expected>[a-z0-9 |]+)` (?P<bound>(?:of length )?[<>]=? -?[0-9.]+)\Z")
@@ -118,6 +140,17 @@ def _check_members(body: bytes, fields: dict[str, msgspec.Raw]) -> None:
         least_bytes += len(name) + len(text) + 4
     if len(body) != least_bytes and repeats_a_name(body, map(bytes, fields.values())):
         raise InvalidRequest("the request body has a field twice")
+    names = "".join(fields)
+    if not (names.islower() and names.isascii()):
+        _check_spelling(fields)
+
+
+def _check_spelling(fields: dict[str, msgspec.Raw]) -> None:
+    """No name that a reader who does not mind its case would take for another."""
+    for name in fields:
+        folded = name.casefold()
+        if folded != name and (folded in fields or folded in _SPELT):
+            raise InvalidRequest(f"the request body has a field that some would take for {folded[:_MAX_NAME_CHARS]}")
 
 
 def _explained(words: str) -> InvalidRequest:

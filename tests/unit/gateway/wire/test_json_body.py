@@ -196,3 +196,25 @@ def test_fields_are_opened_by_name() -> None:
     with pytest.raises(InvalidRequest, match="b holds a number that is out of range") as caught:
         opened_fields(raw, raw)
     assert "b" == caught.value.param
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'{"model":"a","Model":"b"}', "model"),
+        (b'{"MODEL":"b"}', "model"),
+        (b'{"model":"a","Stream":true}', "stream"),
+        (b'{"model":"a","\xc5\xbftream":true}', "stream"),
+        (b'{"model":"a","top_\xe2\x84\xaa":1,"top_k":2}', "top_k"),
+    ],
+)
+def test_a_name_that_others_take_for_another_is_refused(body: bytes, name: str) -> None:
+    """Servers in Go do not mind its case, and then the last of its kind counts: another model than was allowed."""
+    with pytest.raises(InvalidRequest, match=f"take for {name}"):
+        skim(body, max_depth=DEPTH)
+
+
+def test_other_names_may_be_written_as_anybody_likes() -> None:
+    """Capitals, and letters of other alphabets."""
+    body = '{"model":"a","safetySettings":1,"_":2,"été":3,"":4}'.encode()
+    assert ["model", "safetySettings", "_", "été", ""] == list(skim(body, max_depth=DEPTH))
