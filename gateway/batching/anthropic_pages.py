@@ -16,7 +16,7 @@ from gateway.batching.batch import MESSAGES, Api, Batch, new_batch_id
 from gateway.batching.counter import Counter
 from gateway.batching.file_pages import stream_of
 from gateway.batching.file_store import HIDDEN, StorageFull, StoredFile, new_file_id
-from gateway.batching.incoming import body_of, number_in, reached
+from gateway.batching.incoming import number_in, reached
 from gateway.batching.upload import PURPOSE
 from gateway.errors import (
     BodyTooLarge,
@@ -29,6 +29,7 @@ from gateway.errors import (
 )
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import Answer, Envelope, Parameter, Told, in_path, json_answer_of
+from gateway.pages.request_body import body_of
 
 _WINDOW = "24h"
 _USUAL_LISTED, _MOST_LISTED = 20, 1000

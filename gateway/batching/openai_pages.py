@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from gateway.batching.batch import Api, Batch, Status
 from gateway.batching.counter import Counter
-from gateway.batching.incoming import body_of, number_in, reached
+from gateway.batching.incoming import number_in, reached
 from gateway.batching.openai_batch import BatchList, BatchObject, NewBatch, read_new_batch, shown
 from gateway.errors import (
     BodyTooLarge,
@@ -19,6 +19,7 @@ from gateway.errors import (
 )
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import Parameter, Told, in_path, json_answer_of
+from gateway.pages.request_body import body_of
 
 _MOST_BODY_BYTES = 64 * 1024
 _USUAL_LISTED, _MOST_LISTED = 20, 100

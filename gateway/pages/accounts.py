@@ -3,12 +3,11 @@
 ``POST /v1/tasks/{id}/outcome``, ``GET /v1/tasks/{id}`` and ``GET /v1/report``.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Literal
 
 from msgspec import structs
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.accounts.opening import Accounts
@@ -17,11 +16,9 @@ from gateway.accounts.report import Report
 from gateway.accounts.report_query import QUERY_SCHEMAS, read_report_query
 from gateway.accounts.report_text import as_csv, as_json
 from gateway.accounts.task_account import KnownOutcome, TaskAccount
-from gateway.content_coding import decoder
 from gateway.door import Door
 from gateway.errors import (
     BodyTooLarge,
-    ClientGone,
     InvalidRequest,
     LimitExceeded,
     NotFound,
@@ -31,6 +28,7 @@ from gateway.errors import (
 )
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import JSON, Answer, Parameter, Told, in_path, json_answer_of
+from gateway.pages.request_body import body_of
 from gateway.ports import Clock
 from gateway.rules.tenancy import Identity
 from gateway.task_hints import MOST_ID_CHARACTERS, NAME, checked_name
@@ -107,7 +105,9 @@ class AccountPages:
     async def _outcome(self, request: Request) -> Response:
         book, identity, task = self._accounts.book, self._identity(request), _task_id(request)
         key = read_key(request.headers.getlist("idempotency-key"))
-        outcome = read_outcome(await self._body(request), now_unix_s=self._clock.unix_s())
+        most_s = self._body_timeout_s
+        body = await body_of(request, most_bytes=MOST_BODY_BYTES, silence_s=most_s, longest_s=most_s)
+        outcome = read_outcome(body, now_unix_s=self._clock.unix_s())
         kept = await book.report(identity.tenant, task, outcome, key)
         answer = {"object": "task.outcome", "task": task, "superseded": kept.superseded, "repeated": kept.repeated}
         return json_answer(answer | structs.asdict(kept.stands))
@@ -133,18 +133,6 @@ class AccountPages:
 
     def _identity(self, request: Request) -> Identity:
         return self._door().identity(request.scope["headers"])
-
-    async def _body(self, request: Request) -> bytes:
-        inflater = decoder(",".join(request.headers.getlist("content-encoding")), MOST_BODY_BYTES)
-        try:
-            async with asyncio.timeout(self._body_timeout_s):
-                async for piece in request.stream():
-                    inflater.feed(piece)
-        except TimeoutError:
-            raise RequestTimeout(f"the body did not arrive within {self._body_timeout_s:g} s") from None
-        except ClientDisconnect:
-            raise ClientGone("the client hung up while sending its body") from None
-        return inflater.finish()
 
 
 def _task_id(request: Request) -> str:

@@ -3,7 +3,6 @@
 Models are not pulled, made or deleted here: that is the policy file's, and whoever tries is told so in Ollama's words.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -11,13 +10,21 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.errors import BodyTooLarge, ClientGone, InvalidRequest, ModelNotFound, RequestTimeout, Unsupported
+from gateway.errors import (
+    BodyTooLarge,
+    InvalidRequest,
+    ModelNotFound,
+    RequestTimeout,
+    Unsupported,
+    UnsupportedMediaType,
+)
 from gateway.facts import ModelFacts
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import Told, json_answer_of
+from gateway.pages.request_body import body_of
 from gateway.rules.cards import model_at
 from gateway.rules.world import World
 from gateway.types import Operation
@@ -128,7 +135,7 @@ class OllamaPages:
         )
 
     async def _show(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await body_of(request, most_bytes=_MOST_BODY_BYTES, silence_s=_BODY_TIMEOUT_S, longest_s=_BODY_TIMEOUT_S)
         skim(body, max_depth=_MOST_DEPTH)
         asked = decode(_NAMED, body)
         given, world = asked.model or asked.name, self._world()
@@ -161,7 +168,7 @@ def _told(summary: str, shape: Any) -> Told:
 _SHOW = Told(
     summary="One model",
     answers=json_answer_of("As Ollama tells it.", Shown),
-    errors=(InvalidRequest, ModelNotFound, RequestTimeout, BodyTooLarge),
+    errors=(InvalidRequest, ModelNotFound, RequestTimeout, BodyTooLarge, UnsupportedMediaType),
     body=ShowBody,
     envelope="ollama",
     tag="ollama",
@@ -215,27 +222,6 @@ def _capabilities(world: World, name: str) -> list[str]:
         writes = facts.operations - {Operation.EMBEDDING, Operation.OLLAMA_EMBED, Operation.OLLAMA_EMBEDDINGS}
         able |= {"completion"} if writes else {"embedding"}
     return ["completion", *sorted(able - {"completion"})] if "completion" in able else sorted(able)
-
-
-async def _body(request: Request) -> bytes:
-    """A short body.
-
-    Raises:
-        BodyTooLarge: it is none.
-        RequestTimeout: it did not come in time.
-    """
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_TIMEOUT_S):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > _MOST_BODY_BYTES:
-                    raise BodyTooLarge(f"the body is longer than {_MOST_BODY_BYTES} bytes")
-    except TimeoutError:
-        raise RequestTimeout(f"the body did not arrive within {_BODY_TIMEOUT_S:g} s") from None
-    except ClientDisconnect:
-        raise ClientGone("the client hung up while sending its body") from None
-    return bytes(body)
 
 
 def speaks_ollama(path: str) -> bool:
