@@ -13,9 +13,10 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
 
 import httpx
 
@@ -198,6 +199,11 @@ class HttpxAnswer:
                 if piece:
                     return piece
         return b""
+
+    async def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        """See ``UpstreamAnswer.pour``."""
+        while piece := await self.piece():
+            await take(piece)
 
 
 @contextmanager

@@ -160,12 +160,19 @@ class Upstream:
         return await sink.end()
 
     async def _pour(self, answer: UpstreamAnswer, sink: Sink, *, limit_bytes: int | None) -> None:
+        if limit_bytes is None:
+            await answer.pour(sink.push)
+            return
         taken_bytes = 0
-        while piece := await answer.piece():
+
+        async def take(piece: bytes) -> None:
+            nonlocal taken_bytes
             taken_bytes += len(piece)
-            if limit_bytes is not None and taken_bytes > limit_bytes:
+            if taken_bytes > limit_bytes:
                 raise UpstreamInvalid(f"the answer is longer than {limit_bytes} bytes")
             await sink.push(piece)
+
+        await answer.pour(take)
 
     def _secrets_with(self, account: Mapping[str, str]) -> Collection[str]:
         """Ours, and what stands behind the scheme in the headers that were made for this request."""

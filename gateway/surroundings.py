@@ -1,10 +1,10 @@
 """The outside world, as far as backends and policies may use it: time, small shared facts, secrets, connections."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -68,6 +68,14 @@ class UpstreamAnswer(Protocol):
 
     async def piece(self) -> bytes:
         """The next piece of the body as it came, without its framing; empty at its end. Meanwhile the upstream waits.
+
+        Raises:
+            UpstreamUnreachable: the connection broke, or what came is no HTTP.
+        """
+        ...
+
+    async def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        """Hands the rest of the body to ``take``, piece by piece, each as soon as it comes and the one before is taken.
 
         Raises:
             UpstreamUnreachable: the connection broke, or what came is no HTTP.

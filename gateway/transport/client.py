@@ -9,7 +9,7 @@ failure is told: whether to try elsewhere is the failover loop's choice. So that
 is kept for less time than servers keep theirs, and the kernel is asked whether it is alive before it is used.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -104,6 +104,12 @@ class Exchange:
         if self._connection is None:
             raise RuntimeError("the connection was given back; the answer can no longer be read")
         return self._connection.piece()
+
+    def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
+        """See ``UpstreamAnswer.pour``."""
+        if self._connection is None:
+            raise RuntimeError("the connection was given back; the answer can no longer be read")
+        return self._connection.pour(take)
 
     async def _is_answered(self, kept: Connection) -> bool:
         """Whether the kept connection has brought an answer; if not, the upstream has not begun with the request."""

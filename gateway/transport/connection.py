@@ -1,16 +1,17 @@
 """One connection to an upstream: a request out, its answer in, and nobody in between but the event loop.
 
-``data_received`` appends and wakes the one who waits; no task, no queue and at most one future stand between the socket
-and the reader. Neither side runs ahead of the other: a body that nobody takes stops the reading, and a request's body
-goes out in slices as the kernel takes them.
+``data_received`` hands a piece on at once where somebody takes them, else it appends and wakes the one who waits; no
+task, no queue and at most one future stand between the socket and the reader. Neither side runs ahead of the other: a
+body that nobody takes stops the reading, and a request's body goes out in slices as the kernel takes them.
 """
 
 import asyncio
 import select
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from gateway.transport.answer_reader import AnswerReader
+from gateway.transport.first_step import Rest, Step, take_first_step
 
 HIGH_WATER_BYTES = 64 * 1024
 """So much of a body may wait to be taken, and what one read brings beyond it; then reading stops."""
@@ -35,6 +36,8 @@ class Connection(asyncio.Protocol):
         "_open",
         "_poll",
         "_reading_paused",
+        "_rest",
+        "_taker",
         "_transport",
         "_waiter",
         "_waiting_bytes",
@@ -56,6 +59,8 @@ class Connection(asyncio.Protocol):
         self._reading_paused = self._writing_paused = self._write_failed = False
         self._body_left: memoryview | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._taker: tuple[Callable[[bytes], Step], asyncio.Task[Any]] | None = None
+        self._rest: Rest | None = None
         self._waiting_bytes = 0
 
     # ---- for the one who asks ---------------------------------------------------------------------------------------
@@ -105,13 +110,41 @@ class Connection(asyncio.Protocol):
             if answer.fault is not None:
                 raise answer.fault
             await self._news()
-        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        self._waiting_bytes = 0
-        if self._reading_paused:
-            self._reading_paused = False
-            self._transport.resume_reading()
-        return taken
+        return self._taken()
+
+    async def pour(self, take: Callable[[bytes], Step]) -> None:
+        """Hands all of the body that was not taken yet to ``take`` as it comes, and returns at its end.
+
+        It is called as soon as bytes are there, and wakes nobody as long as it need not wait.
+
+        Raises:
+            UpstreamUnreachable: the connection broke, or what came is no HTTP.
+        """
+        answer, task = self.answer, asyncio.current_task(self.loop)
+        while True:
+            if answer.pieces:
+                await take(self._taken())
+            elif answer.complete:
+                return
+            elif answer.fault is not None:
+                raise answer.fault
+            else:
+                await self._hand_over(take, task)
+
+    async def _hand_over(self, take: Callable[[bytes], Step], task: asyncio.Task[Any] | None) -> None:
+        """Lets what comes be taken at once, until the task is needed."""
+        self._taker = (take, task) if task is not None else None
+        try:
+            await self._news()
+        except asyncio.CancelledError as error:
+            if self._rest is None:
+                raise
+            await self._rest.after(error)
+        else:
+            if self._rest is not None:
+                await self._rest
+        finally:
+            self._taker = self._rest = None
 
     @property
     def unheard(self) -> bool:
@@ -165,6 +198,8 @@ class Connection(asyncio.Protocol):
         news = answer.feed(data)
         if answer.fault is not None:
             self.abort()
+        elif answer.pieces and self._taker is not None and asyncio.current_task(self.loop) is None:
+            news = self._is_needed(*self._taker)
         elif answer.pieces:
             self._waiting_bytes += len(data)
             if self._waiting_bytes > HIGH_WATER_BYTES and not self._reading_paused and not answer.complete:
@@ -215,6 +250,32 @@ class Connection(asyncio.Protocol):
             self._open = False
             self._write_failed = True
 
+    # ---- taking ----------------------------------------------------------------------------------------------------
+
+    def _taken(self) -> bytes:
+        """All of the body that waits; there is room for more."""
+        pieces = self.answer.pieces
+        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._waiting_bytes = 0
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+        return taken
+
+    def _is_needed(self, take: Callable[[bytes], Step], task: asyncio.Task[Any]) -> bool:
+        """Has what came taken, and tells whether its task has to go on: to wait for the client, or at the end."""
+        try:
+            self._rest = take_first_step(take(self._taken()), task, self.loop)
+        except Exception as error:  # noqa: BLE001  # it is raised where the body is waited for
+            self._taker = None
+            self._break(error)
+            return False
+        if self._rest is not None:
+            self._taker = None  # what comes now comes after that
+            return True
+        return self.answer.complete
+
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
     def _news(self) -> "asyncio.Future[None]":
@@ -228,3 +289,8 @@ class Connection(asyncio.Protocol):
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _break(self, error: Exception) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)

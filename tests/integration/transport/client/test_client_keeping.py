@@ -166,7 +166,7 @@ async def test_no_place_in_time(meet: Meet, post: Any) -> None:
         await sock.until_closed()
 
     asked = asyncio.Event()
-    async with meet(serve, max_connections=1, connect_timeout_s=0.02) as (connections, listener):
+    async with meet(serve, max_connections=1, connect_timeout_s=0.25) as (connections, listener):
         first = asyncio.ensure_future(post(connections))
         await asked.wait()
         with pytest.raises(ConnectionsBusy) as caught:
