@@ -1,8 +1,10 @@
-"""The real clock. Tests use one that they turn by hand."""
+"""The real clock, and waiting by any. Tests use one that they turn by hand."""
 
 import asyncio
 import time
 from dataclasses import dataclass
+
+from gateway.ports import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +22,14 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Returns after ``seconds``."""
         await asyncio.sleep(seconds)
+
+
+async def until_set(event: asyncio.Event, clock: Clock, *, at_most_s: float) -> None:
+    """Returns when ``event`` is set, or after so long. Whether to clear it, and when, is the caller's to know."""
+    news = asyncio.ensure_future(event.wait())
+    later = asyncio.ensure_future(clock.sleep(at_most_s))
+    try:
+        await asyncio.wait((news, later), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        news.cancel()
+        later.cancel()

@@ -21,6 +21,7 @@ from gateway.batching.lines import BatchLine, LineFault
 from gateway.batching.results import unanswered
 from gateway.batching.slots import Slots
 from gateway.batching.validation import Verdict, is_there_for, lines_of, validate
+from gateway.clock import until_set
 from gateway.errors import Unauthenticated
 from gateway.pipeline import Pipeline
 from gateway.ports import Clock
@@ -244,21 +245,13 @@ class BatchRun:
                 if owned.cancel_unix_s is not None:
                     self._stop_for(Stop.CANCELLED)
             left_s = self._batch.expires_unix_s - now_s
-            await self._pause(min(self._shop.bounds.lease_s / 3, left_s if left_s > 0 else inf))
+            pause_s = min(self._shop.bounds.lease_s / 3, left_s if left_s > 0 else inf)
+            self._looked.clear()
+            await until_set(self._looked, self._shop.clock, at_most_s=pause_s)
 
     def _stop_for(self, reason: Stop) -> None:
         if not self._stop.done():
             self._stop.set_result(reason)
-
-    async def _pause(self, seconds: float) -> None:
-        self._looked.clear()
-        looked = asyncio.ensure_future(self._looked.wait())
-        later = asyncio.ensure_future(self._shop.clock.sleep(seconds))
-        try:
-            await asyncio.wait((looked, later), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            looked.cancel()
-            later.cancel()
 
     async def _persist(self, write: Callable[[], Awaitable[None]]) -> None:
         """Writes, again where the database is away, for as long as the batch is ours.

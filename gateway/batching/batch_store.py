@@ -16,13 +16,15 @@ from gateway.stores.rows import Value
 from gateway.stores.tables import LedgerTables, Statement
 
 _COLUMNS = "id, tenant, api, status, input_file_id, created_unix_s, expires_unix_s, cancel_unix_s, record"
-_UNDER_WAY = "status IN ('validating', 'in_progress', 'finalizing')"
+UNDER_WAY = "status IN ('validating', 'in_progress', 'finalizing')"
+"""A condition of SQL: the batch is not over."""
+
 _INSERT = f"""
     INSERT INTO batches ({_COLUMNS}, owner, lease_unix_s)
     VALUES (:id, :tenant, :api, :status, :input_file_id, :created_unix_s, :expires_unix_s, NULL, :record, '', 0)
 """  # noqa: S608  # our own names, here and below
 _GET = f"SELECT {_COLUMNS} FROM batches WHERE id = :id AND tenant = :tenant AND api = :api"  # noqa: S608
-_OPEN = f"SELECT count(*) FROM batches WHERE tenant = :tenant AND {_UNDER_WAY}"  # noqa: S608
+_OPEN = f"SELECT count(*) FROM batches WHERE tenant = :tenant AND {UNDER_WAY}"  # noqa: S608
 _PAGE = f"""
     SELECT {_COLUMNS} FROM batches WHERE tenant = :tenant AND api = :api
         AND (created_unix_s, id) {{beyond}} (:unix_s, :id)
@@ -31,18 +33,18 @@ _PAGE = f"""
 _OLDER, _NEWER = _PAGE.format(beyond="<", order="DESC"), _PAGE.format(beyond=">", order="ASC")
 _CANCEL = f"""
     UPDATE batches SET cancel_unix_s = :now_unix_s
-    WHERE id = :id AND tenant = :tenant AND cancel_unix_s IS NULL AND {_UNDER_WAY}
+    WHERE id = :id AND tenant = :tenant AND cancel_unix_s IS NULL AND {UNDER_WAY}
 """  # noqa: S608
 _FREE = f"""
     SELECT id, tenant, owner FROM (
         SELECT id, tenant, owner, created_unix_s,
             row_number() OVER (PARTITION BY tenant ORDER BY created_unix_s) AS turn
-        FROM batches WHERE {_UNDER_WAY} AND (owner = '' OR lease_unix_s < :now_unix_s)
+        FROM batches WHERE {UNDER_WAY} AND (owner = '' OR lease_unix_s < :now_unix_s)
     ) AS free ORDER BY turn, created_unix_s LIMIT 200
 """  # noqa: S608
 _CLAIM = f"""
     UPDATE batches SET owner = :owner, lease_unix_s = :until_unix_s
-    WHERE id = :id AND {_UNDER_WAY} AND (owner = '' OR lease_unix_s < :now_unix_s)
+    WHERE id = :id AND {UNDER_WAY} AND (owner = '' OR lease_unix_s < :now_unix_s)
 """  # noqa: S608
 _RENEW = "UPDATE batches SET lease_unix_s = :until_unix_s WHERE id = :id AND owner = :owner"
 _OWNED = f"SELECT {_COLUMNS} FROM batches WHERE id = :id AND owner = :owner"  # noqa: S608
@@ -52,7 +54,7 @@ _SAVE = """
 """
 _RELEASE = "UPDATE batches SET owner = '', lease_unix_s = 0 WHERE id = :id AND owner = :owner"
 _DELETE = "DELETE FROM batches WHERE id = :id AND tenant = :tenant"
-_FORGET = f"DELETE FROM batches WHERE NOT {_UNDER_WAY} AND created_unix_s < :before_unix_s"  # noqa: S608
+_FORGET = f"DELETE FROM batches WHERE NOT {UNDER_WAY} AND created_unix_s < :before_unix_s"  # noqa: S608
 _COUNTS = "SELECT outcome, count(*) FROM batch_lines WHERE batch_id = :id GROUP BY outcome"
 
 

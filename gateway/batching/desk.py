@@ -9,6 +9,7 @@ from collections.abc import Callable
 from gateway.batching.batch import Batch
 from gateway.batching.batch_run import BatchRun, Workshop
 from gateway.batching.batch_store import Free
+from gateway.clock import until_set
 from gateway.errors import ConfigurationError
 from gateway.fault import place_of
 from gateway.seldom import Seldom
@@ -79,7 +80,8 @@ class BatchDesk:
                     self._complain("batches cannot be looked for: %s", error)
                 except Exception as error:  # noqa: BLE001  # a bug must not end all batches there will be
                     self._complain("%s in %s", type(error).__name__, place_of(error))
-            await self._pause()
+            await until_set(self._woken, self._shop.clock, at_most_s=LOOK_EVERY_S)
+            self._woken.clear()
 
     async def _claim(self) -> None:
         now_unix_s = self._shop.clock.unix_s()
@@ -136,13 +138,3 @@ class BatchDesk:
         if not await self._shop.files.delete_past(now_unix_s):
             self._swept_s = now_s
         await self._shop.batches.forget(now_unix_s - self._shop.bounds.kept_s)
-
-    async def _pause(self) -> None:
-        woken = asyncio.ensure_future(self._woken.wait())
-        later = asyncio.ensure_future(self._shop.clock.sleep(LOOK_EVERY_S))
-        try:
-            await asyncio.wait((woken, later), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            later.cancel()
-        self._woken.clear()

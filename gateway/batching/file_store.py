@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from gateway.batching.batch_store import UNDER_WAY
 from gateway.errors import InvalidRequest, NotFound
 from gateway.stores.rows import Value
 from gateway.stores.tables import LedgerTables, Statement
@@ -32,16 +33,13 @@ _TOTALS = """
 """
 _READ = "SELECT data FROM file_pieces WHERE file_id = :id AND n = :n"
 _DELETE = ("DELETE FROM file_pieces WHERE file_id = :id", "DELETE FROM files WHERE id = :id")
-_PAST = """
+_PAST = f"""
     SELECT id FROM files WHERE expires_unix_s <= :now_unix_s AND NOT EXISTS (
         SELECT 1 FROM batches
-        WHERE input_file_id = files.id AND status IN ('validating', 'in_progress', 'finalizing')
+        WHERE input_file_id = files.id AND {UNDER_WAY}
     ) ORDER BY expires_unix_s LIMIT 20
-"""
-_IN_USE = """
-    SELECT id FROM batches
-    WHERE input_file_id = :id AND status IN ('validating', 'in_progress', 'finalizing') LIMIT 1
-"""
+"""  # noqa: S608
+_IN_USE = f"SELECT id FROM batches WHERE input_file_id = :id AND {UNDER_WAY} LIMIT 1"  # noqa: S608
 _PAGE = f"""
     SELECT {_COLUMNS} FROM files
     WHERE tenant = :tenant AND state = 'whole' AND expires_unix_s > :now_unix_s

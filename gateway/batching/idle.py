@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
+from gateway.clock import until_set
 from gateway.errors import ModelNotFound
 from gateway.fleet.room import BEAT_S, Rooms
 from gateway.pipeline import Pipeline
@@ -142,13 +143,7 @@ class Idle:
     async def _beat(self) -> None:
         """Until a line has left, or a moment has gone by: others come and go without a word."""
         self._free.clear()
-        left = asyncio.ensure_future(self._free.wait())
-        later = asyncio.ensure_future(self._clock.sleep(BEAT_S))
-        try:
-            await asyncio.wait((left, later), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            left.cancel()
-            later.cancel()
+        await until_set(self._free, self._clock, at_most_s=BEAT_S)
 
     async def _look_out(self) -> None:
         """Not everybody who has to wait waits for a backend: an admitter has bounds of its own."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
+from gateway.clock import until_set
 from gateway.limits.lender import Lender, LenderLost, Need
 from gateway.ports import Clock
 from gateway.seldom import Seldom
@@ -184,13 +185,7 @@ class TaskBudgets:
     async def _beat(self) -> None:
         """Tells what has changed at once, and what is open every few seconds."""
         while True:
-            waiting = asyncio.create_task(self._clock.sleep(BEAT_S))
-            news = asyncio.create_task(self._news.wait())
-            try:
-                await asyncio.wait((waiting, news), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                waiting.cancel()
-                news.cancel()
+            await until_set(self._news, self._clock, at_most_s=BEAT_S)
             self._news.clear()
             held = [account for account, _ in self._reservations.values()]
             await self._tell(list(dict.fromkeys([*self._dirty, *held])))
