@@ -13,7 +13,7 @@ from gateway.exchange import Exchange, RawHeaders, Through
 from gateway.guarding.client_side import ClientSide
 from gateway.guarding.hearing import Hearing
 from gateway.guarding.stream_paths import Flowing, Holding, StreamPath
-from gateway.guarding.whole_texts import answer_texts
+from gateway.guarding.whole_texts import answer_texts, told_once
 from gateway.rules.guards import GuardRule
 from gateway.types import Operation
 from gateway.wire.guarded_formats import STREAM_TEXTS, event_parser
@@ -113,6 +113,7 @@ class GuardedAnswer(Through):
 
     async def _heard(self, body: bytes) -> bytes:
         """The body as it goes out."""
+        body = told_once(body)
         texts = answer_texts(self.operation, body)
         for rule in self._rules:
             said = await self._hearing.on_answer(rule, texts.transcript.texts, body, streamed=False)

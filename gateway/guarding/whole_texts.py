@@ -9,7 +9,7 @@ from gateway.guard import Text
 from gateway.guarding.transcript import Transcript
 from gateway.types import ChatRequest, Operation
 from gateway.wire.json_edits import Path, with_values
-from gateway.wire.json_structure import outside_strings
+from gateway.wire.json_structure import tells_a_name_twice
 from gateway.wire.places import REQUEST_FIELDS, Place, answer_places, beside, has_tokens, request_places
 from gateway.wire.upstream_json import opened_object
 
@@ -38,6 +38,16 @@ class WholeTexts:
         return changes
 
 
+def told_once(body: bytes) -> bytes:
+    """An answer's body, of two members of one name without the first, at which nobody would look.
+
+    Raises:
+        UpstreamInvalid: nobody can read it.
+    """
+    tree = opened_object(body)
+    return _ENCODE(tree) if tells_a_name_twice(body, tree) else body
+
+
 def answer_texts(operation: Operation, body: bytes) -> WholeTexts:
     """The texts of an answer's body.
 
@@ -56,20 +66,6 @@ def request_texts(request: ChatRequest) -> WholeTexts:
     twice = any(tells_a_name_twice(bytes(raw[name]), tree[name]) for name in looked_at)
     why_not = "a name is there twice" if twice else _why_not(request, tree)
     return WholeTexts(tree, request_places(operation, tree), unreadable=why_not)
-
-
-def tells_a_name_twice(text: bytes, value: Any) -> bool:
-    """Whether an object somewhere in ``text``, which was parsed as ``value``, gives a name twice.
-
-    A parser keeps one of the two, and an upstream's may keep the other: what nobody has looked at.
-    """
-    return outside_strings(text).count(b":") != _members(value)
-
-
-def _members(value: Any) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(map(_members, value.values()))
-    return sum(map(_members, value)) if isinstance(value, list) else 0
 
 
 def _why_not(request: ChatRequest, tree: Any) -> str:

@@ -6,6 +6,7 @@ All of these take text that a parser has already found well-formed UTF-8 JSON, e
 import re
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import Any
 
 _BRACKET_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # one down or one up, as signed bytes
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -66,3 +67,17 @@ def has_lone_surrogate(text: bytes) -> bool:
         return False
     escapes = text.replace(b"\\\\", b"")
     return _SURROGATE.search(_SURROGATE_PAIR.sub(b"", escapes)) is not None
+
+
+def tells_a_name_twice(text: bytes, value: Any) -> bool:
+    """Whether an object somewhere in ``text``, which was parsed as ``value``, gives a name twice.
+
+    A parser keeps one of the two, and an upstream's may keep the other: what nobody has looked at.
+    """
+    return outside_strings(text).count(b":") != _members(value)
+
+
+def _members(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_members, value.values()))
+    return sum(map(_members, value)) if isinstance(value, list) else 0

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.types import ChatRequest, Operation
+from gateway.wire.json_structure import tells_a_name_twice
 from gateway.wire.ndjson import LineParser
 from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent
@@ -48,6 +49,8 @@ class OllamaStreamTexts:
             if isinstance(text := message.get(name), str)
         ]
         calls = places_in({"tool_calls": message.get("tool_calls")}, path)
+        if calls and tells_a_name_twice(event.data, line):  # arguments stand there as a model wrote them
+            event = SseEvent(event.event, _ENCODE(line))
         speaks = any(growth.old and growth.kind == "text" for growth in growths) or bool(calls)
         return Passing(
             event,

@@ -36,6 +36,12 @@ def redacted(arguments: str, was: str = CARD, instead: str = "[card]") -> str:
         pytest.param('{"a":"4111 1111\n"}', ["4111 1111\n"], '{"a":"[card]\\n"}', id="a line end as it is"),
         pytest.param('{"a":"\\ud83d 4111 1111"}', ["\\ud83d 4111 1111"], '{"a":"\\\\ud83d [card]"}', id="half a pair"),
         pytest.param('["4111 1111",["4111 1111"]]', [CARD, CARD], '["[card]",["[card]"]]', id="lists"),
+        pytest.param(
+            msgspec.json.encode({"a": '{"b":"\\n4111 1111","c":"x'}).decode(),
+            ["\n4111 1111", "x"],
+            msgspec.json.encode({"a": '{"b":"\\n[card]","c":"x'}).decode(),
+            id="JSON in a value",
+        ),
         pytest.param("{call me 4111 1111}", ["{call me 4111 1111}"], "{call me [card]}", id="no JSON"),
         pytest.param("4111 1111", [CARD], "[card]", id="no object"),
         pytest.param("[" * 5000 + '"4111 1111', ["4111 1111"], "[" * 5000 + '"[card]', id="deep"),
