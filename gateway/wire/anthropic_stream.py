@@ -13,7 +13,7 @@ from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.wire.anthropic_reasons import HUB_REASONS
 from gateway.wire.anthropic_usage import AnthropicCounts, anthropic_usage
 from gateway.wire.format import Estimate
-from gateway.wire.sse import SseEvent, SseParser
+from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.stream_look import StreamLook
 from gateway.wire.upstream_codes import error_inside
 
@@ -105,7 +105,7 @@ class AnthropicStream(StreamLook):
         if not self.finish_reason:
             raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
         self.done = True
-        return _framed(b"message_stop", b'{"type":"message_stop"}')
+        return frame(b'{"type":"message_stop"}', b"message_stop")
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether these are whole events of blocks and nothing else, as Anthropic itself writes them; counts them."""
@@ -124,7 +124,7 @@ class AnthropicStream(StreamLook):
             return b""
         if self.visible and event.event == b"content_block_delta" and data.endswith(b"}"):
             self.output_bytes += max(len(data) - _ENVELOPE_BYTES, 1)
-            return _framed(event.event, data)
+            return frame(data, event.event)
         try:
             fields = _EVENT.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -134,7 +134,7 @@ class AnthropicStream(StreamLook):
             self.error = error_inside(data, "the upstream reported an error inside its stream")
             return b""
         data = self._look(kind, fields, data)
-        return _framed(kind.encode() or b"message", data)
+        return frame(data, kind.encode() or b"message")
 
     def _look(self, kind: str, fields: _Event, data: bytes) -> bytes:
         delta = fields.delta
@@ -170,9 +170,3 @@ class AnthropicStream(StreamLook):
 def _grows(block: _Block | None) -> bool:
     """Whether a block begins empty: what it will say comes in deltas."""
     return block is None or block.type in {"text", "thinking"}
-
-
-def _framed(name: bytes, data: bytes) -> bytes:
-    if b"\n" in data:
-        data = data.replace(b"\n", b"\ndata: ")
-    return b"event: %b\ndata: %b\n\n" % (name, data)

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import msgspec
-
 from gateway.types import ChatRequest
+from gateway.wire.anthropic_writer import named_event
 from gateway.wire.format import BYTES_PER_TOKEN
 from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent
 from gateway.wire.stream_texts import Growth, Passing, standing_alone
 from gateway.wire.upstream_json import opened_object
 
-_ENCODE = msgspec.json.Encoder().encode
 _GROWS = {"text": "text", "thinking": "reasoning", "partial_json": "arguments"}
 _OF_BLOCKS = {"text": ("text", "text"), "thinking": ("thinking", "reasoning")}
 
@@ -58,14 +56,14 @@ class AnthropicStreamTexts:
 
     def blocked(self) -> bytes:
         """See ``StreamTexts.blocked``: a refusal, and a count that is ours, by the usual length of a token."""
-        ends: list[dict[str, Any]] = []
+        ends: list[bytes] = []
         if self._open is not None:
-            ends.append({"type": "content_block_stop", "index": self._open})
+            ends.append(named_event("content_block_stop", {"index": self._open}))
         usage = {"output_tokens": -(-self._output_bytes // BYTES_PER_TOKEN), "estimated": True}
         refused = {"stop_reason": "refusal", "stop_sequence": None}
-        ends.append({"type": "message_delta", "delta": refused, "usage": usage})
-        ends.append({"type": "message_stop"})
-        return b"".join(b"event: %b\ndata: %b\n\n" % (str(end["type"]).encode(), _ENCODE(end)) for end in ends)
+        ends.append(named_event("message_delta", {"delta": refused, "usage": usage}))
+        ends.append(named_event("message_stop", {}))
+        return b"".join(ends)
 
 
 def _begun(block: Any, index: Any) -> list[Growth]:

@@ -30,6 +30,7 @@ from gateway.wire.deltas import (
     ToolCallStart,
     UsageReport,
 )
+from gateway.wire.sse import frame
 from gateway.wire.tool_calls import ArgumentsSoFar
 from gateway.wire.translation import AnswerWriter
 
@@ -47,7 +48,7 @@ def anthropic_writer(request: ChatRequest, streamed: bool) -> AnswerWriter:  # n
 
 def named_event(kind: str, fields: Mapping[str, Any]) -> bytes:
     """An event as Anthropic sends it: named, and with its name in the data too."""
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), _ENCODE({"type": kind, **fields}))
+    return frame(_ENCODE({"type": kind, **fields}), kind.encode())
 
 
 class AnthropicStreamWriter:

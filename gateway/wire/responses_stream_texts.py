@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.types import ChatRequest
 from gateway.wire.places import places_in
-from gateway.wire.sse import SseEvent
+from gateway.wire.sse import SseEvent, frame
 from gateway.wire.stream_texts import Channel, Growth, Passing, standing_alone
 from gateway.wire.upstream_json import opened_object
 
@@ -76,7 +76,7 @@ class ResponsesStreamTexts:
             "output": self._items,
         }
         event = {"type": "response.incomplete", "sequence_number": self._number, "response": response}
-        return b"event: response.incomplete\ndata: %b\n\n" % _ENCODE(event)
+        return frame(_ENCODE(event), b"response.incomplete")
 
 
 def _channel(fields: Mapping[str, Any], stem: str) -> Channel:

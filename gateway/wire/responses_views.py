@@ -12,7 +12,7 @@ from gateway.types import ChatRequest
 from gateway.wire.openai_fields import text_bytes
 from gateway.wire.openai_whole import opened
 from gateway.wire.responses_object import hub_reason, read_response_usage
-from gateway.wire.sse import SseEvent, SseParser
+from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.upstream_codes import error_inside
 from gateway.wire.upstream_json import objects
 
@@ -149,7 +149,7 @@ class ResponsesStream(_Look):
             self.visible = True
             self.output_bytes += max(len(data) - _ENVELOPE_BYTES, 1)
         self._last.data = data
-        return b"event: %b\ndata: %b\n\n" % (name, data.replace(b"\n", b"\ndata: "))
+        return frame(data, name)
 
     def _end(self, data: bytes) -> None:
         self.output_bytes = 0

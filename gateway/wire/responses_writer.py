@@ -17,6 +17,7 @@ from gateway.wire.anthropic_answer import counted_or_estimated
 from gateway.wire.deltas import AnswerEnd, AnswerStart, ChoiceFinish, Delta, UsageReport
 from gateway.wire.responses_object import ending, response_object, response_usage
 from gateway.wire.responses_output import Output
+from gateway.wire.sse import frame
 from gateway.wire.translation import AnswerWriter
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -108,4 +109,4 @@ class ResponsesStreamWriter:
     def _event(self, name: str, fields: Mapping[str, Any]) -> bytes:
         data = _ENCODE({"type": name, "sequence_number": self._number, **fields})
         self._number += 1
-        return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+        return frame(data, name.encode())

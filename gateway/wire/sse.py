@@ -113,8 +113,8 @@ class SseParser:
         return UpstreamInvalid(f"the upstream sent an event of more than {self._max_event_bytes} bytes")
 
 
-def frame(data: bytes) -> bytes:
-    """An event without a name, ready to send: each line of ``data`` on a ``data:`` line of its own."""
+def frame(data: bytes, name: bytes = b"") -> bytes:
+    """An event, ready to send: each line of ``data`` on a ``data:`` line of its own. An empty ``name`` is none."""
     if _LF in data:
         data = data.replace(b"\n", b"\ndata: ")
-    return b"data: %b\n\n" % data
+    return b"event: %b\ndata: %b\n\n" % (name, data) if name else b"data: %b\n\n" % data

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.wire.json_edits import Path, with_values
 from gateway.wire.places import Place, beside
-from gateway.wire.sse import SseEvent
+from gateway.wire.sse import SseEvent, frame
 
 Channel = tuple[Any, ...]
 """Which text: the choice, block or item, then what of it. The beginning of a channel stands for all that share it."""
@@ -100,8 +100,7 @@ class Passing:
         """The event as it goes out."""
         if self.is_line:
             return self.data + b"\n"
-        data = self.data.replace(b"\n", b"\ndata: ") if b"\n" in self.data else self.data
-        return b"event: %b\ndata: %b\n\n" % (self.name, data) if self.name else b"data: %b\n\n" % data
+        return frame(self.data, self.name)
 
 
 class EventParser(Protocol):
