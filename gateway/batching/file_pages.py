@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from gateway.batching.bounds import BatchBounds
 from gateway.batching.file_store import FileStore, StorageFull, StoredFile
-from gateway.batching.form import FormReader
 from gateway.batching.incoming import number_in, reached
 from gateway.batching.upload import LONGEST_KEPT_S, PURPOSE, SHORTEST_KEPT_S, Upload
 from gateway.door import Door
@@ -27,6 +27,8 @@ from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import Answer, Parameter, Shape, Told, in_path, json_answer_of
 from gateway.pages.request_body import pieces_of
 from gateway.ports import Clock
+from gateway.stores.ledger_lost import LedgerLost
+from gateway.wire.form_stream import FormReader
 
 MOST_UPLOADS, MOST_UPLOADS_OF_ALL = 4, 64
 """At the same time, in one process: of one tenant, and of all of them."""
@@ -210,7 +212,24 @@ class FilePages:
 def stream_of(files: FileStore, file: StoredFile, *, media_type: str) -> Response:
     """An answer with the file's bytes, as the client takes them."""
     headers = {"content-length": str(file.size_bytes), "cache-control": "private, no-store"}
-    return StreamingResponse(files.pieces(file.id), media_type=media_type, headers=headers)
+    return _Download(files.pieces(file.id), media_type=media_type, headers=headers)
+
+
+class _Download(StreamingResponse):
+    """Where the file is deleted meanwhile, or its database goes away, the connection ends before the bytes do."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Sends them, and no end where some are missing: the server closes such a connection, and the client knows."""
+        left_bytes = int(self.headers["content-length"])
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            async for piece in self.body_iterator:
+                left_bytes -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except LedgerLost:
+            return
+        if not left_bytes:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _shown(file: StoredFile) -> FileObject:

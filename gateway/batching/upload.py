@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 from gateway.batching.bounds import BatchBounds
 from gateway.batching.file_store import WHOLE, FileStore, FileWriter, StorageFull, StoredFile, new_file_id
-from gateway.batching.form import FormReader, Part
 from gateway.errors import BodyTooLarge, InvalidRequest
 from gateway.ports import Clock
 from gateway.stores.rows import label
+from gateway.wire.form_stream import FormReader, Part
 
 PURPOSE = "batch"
 SHORTEST_KEPT_S, LONGEST_KEPT_S = 3600, 2_592_000

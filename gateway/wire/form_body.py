@@ -1,4 +1,7 @@
-"""Forms with files in them: ``multipart/form-data`` (RFC 7578), looked at where it lies and passed on as it came."""
+"""Forms with files in them: ``multipart/form-data`` (RFC 7578), looked at where it lies and passed on as it came.
+
+Such a body is in memory as a whole anyway, since another backend may have to get it; see ``form_stream`` for others.
+"""
 
 import logging
 import re
@@ -25,9 +28,9 @@ _MOST_TEXT_BYTES = 64 * 1024
 _PARAMETER = re.compile(r';[ \t]*(?P<name>[^\s;="]+)[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^;]*)')
 """A parameter of a header. Of one that is there twice, or in its extended form (``name*``), readers take either."""
 
-_SILENT = logging.getLogger("gateway.wire.form_body")
+SILENT = logging.getLogger("gateway.wire.form_body")
 """In the place of the parser's own, which gets a line for whatever clients get wrong."""
-_SILENT.disabled = True
+SILENT.disabled = True
 
 
 class Part(Struct, gc=False):
@@ -127,7 +130,7 @@ def _parts(body: bytes, boundary: bytes) -> list[Part]:
     """All parts, in the order in which they came."""
     reader = _Reader()
     parser = MultipartParser(boundary, reader.callbacks())
-    parser.logger = _SILENT
+    parser.logger = SILENT
     try:
         parser.write(body)
         parser.finalize()

@@ -1,6 +1,5 @@
-"""A ``multipart/form-data`` body, piece by piece: the one place that knows the parser."""
+"""Forms with files in them, piece by piece: for files that are never in memory as a whole. See ``form_body``."""
 
-import logging
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -8,10 +7,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from gateway.errors import InvalidRequest, UnsupportedMediaType
+from gateway.wire.form_body import FORM, SILENT
 
-_SILENT = logging.getLogger("gateway.batching.form")
-"""In the place of the parser's own, which gets a line for whatever clients get wrong."""
-_SILENT.disabled = True
 _MOST_HEADERS = 16
 _MOST_NAME_CHARACTERS = 512
 
@@ -36,8 +33,8 @@ class FormReader:
     def __init__(self, content_type: str) -> None:
         kind, options = parse_options_header(content_type)
         boundary = options.get(b"boundary")
-        if kind != b"multipart/form-data" or not boundary:
-            raise UnsupportedMediaType("the body must be multipart/form-data")
+        if kind.decode("latin-1") != FORM or not boundary:
+            raise UnsupportedMediaType(f"the body must be {FORM}")
         self._found: list[Part | bytes] = []
         self._header = bytearray()
         self._value = bytearray()
@@ -57,7 +54,7 @@ class FormReader:
                 },
                 max_header_count=_MOST_HEADERS,
             )
-            self._parser.logger = _SILENT
+            self._parser.logger = SILENT
         except FormParserError:
             raise UnsupportedMediaType("the boundary of the form is too long") from None
 
