@@ -204,6 +204,8 @@ def _inside(value: Mapping[str, Any], path: Path, role: str) -> Iterator[Place]:
         role = "tool"
     if value.get("type") == "text" and isinstance(value.get("data"), str):  # a document that is text
         yield Place(path=(*path, "data"), text=value["data"], kind="text", role=role)
+    if value.get("type") == "search_result" and isinstance(value.get("source"), str):
+        yield Place(path=(*path, "source"), text=value["source"], kind="text", role=role)
     if said in _SPEAKERS and isinstance(value.get("name"), str):
         yield Place(path=(*path, "name"), text=value["name"], kind="text", role=role)
     signed = bool(value.get("signature"))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.batching.file_pages import MOST_UPLOADS
+from gateway.batching.file_store import PIECE_BYTES
 from tests.unit.gateway.batching.conftest import KEYS, PATIENCE_S, client_of, line
 
 LINES = [line("a"), line("b")]
@@ -203,3 +204,21 @@ async def test_slow_uploads_of_one_tenant_are_in_nobody_elses_way(gate: Any) -> 
             unfinished.set()
         freed = await client.send_file(LINES)
     assert ([503, 200], 200) == (statuses, freed.status_code)
+
+
+async def test_a_file_that_is_deleted_under_a_download_ends_it_early(gate: Any) -> None:
+    """Without an end that the bytes do not have, and without an error of ours."""
+    async with gate() as client:
+        file = await client.upload(b"x" * (3 * PIECE_BYTES))
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+            if len(sent) == 2:
+                await client.http.delete(f"/v1/files/{file['id']}")
+
+        scope = {"type": "http", "method": "GET", "path": f"/v1/files/{file['id']}/content", "headers": [],
+                 "query_string": b"", "root_path": "", "http_version": "1.1", "scheme": "http"}  # fmt: skip
+        await client.gateway.asgi(scope, asyncio.Event().wait, send)
+    assert [PIECE_BYTES] == [len(message["body"]) for message in sent[1:]]
+    assert sent[-1]["more_body"]

@@ -83,6 +83,7 @@ REQUESTS: list[tuple[Operation, dict[str, Any], list[tuple[str, str, str]]]] = [
                         {"type": "tool_result", "tool_use_id": "j", "content": "p"},
                         {"type": "image", "source": {"type": "base64", "data": "never"}},
                         {"type": "document", "title": "d", "source": {"type": "text", "data": "e"}},
+                        {"type": "search_result", "source": "f", "title": "g", "content": []},
                     ],
                 },
             ],
@@ -94,7 +95,7 @@ REQUESTS: list[tuple[Operation, dict[str, Any], list[tuple[str, str, str]]]] = [
             ("o", "text", "user"),
             ("p", "text", "user"),
             ("d", "text", "user"),
-            ("e", "text", "user"),
+            *[(it, "text", "user") for it in "efg"],
         ],
     ),
     (
