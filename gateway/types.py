@@ -179,6 +179,7 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     ``cost_usd`` is ``None`` where no price is known, which is not free; for ``cost_source`` and ``cost_doubts`` see
     ``gateway.price``. ``answered_model`` is what the upstream calls itself where not ``model``. ``error`` is a class,
     ``detail`` its words, which may quote an upstream and so never become a label. A stream came in ``bursts``.
+    ``foreseen_usd`` is what limits count where its price is known, but nobody said how much it took.
     """
 
     backend: str
@@ -198,6 +199,7 @@ class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     upstream_status: int | None = None
     last_token_s: float | None = None
     bursts: int = 0
+    foreseen_usd: Decimal | None = None
 
 
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):

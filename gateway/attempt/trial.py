@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
@@ -230,7 +231,15 @@ class Trial:
             upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
             last_token_s=self._sink.last_token_s,
             bursts=self._sink.bursts,
+            foreseen_usd=None if usage is None or charge.usd is not None else self._foreseen_usd(),
         )
+
+    def _foreseen_usd(self) -> Decimal | None:
+        """What an attempt was expected to cost that does not say what it took."""
+        forecast, price = self._ctx.forecast, self._candidate.price
+        if price is None or forecast.units is None:
+            return None
+        return price.cost_usd(Usage(prompt_tokens=forecast.prompt_tokens, units=forecast.units))
 
     def _usage(self, finish: Finish | None, error: BaseException | None) -> Usage | None:
         """What the attempt used: as the upstream says, else counted by us and marked so; ``None`` where it refused."""

@@ -82,7 +82,11 @@ def dearest_usd(forecast: Forecast, candidates: Sequence[Candidate], *, output_t
 
 
 def taken(attempts: Sequence[Attempt]) -> Claim:
-    """What a request took, over all its attempts: the abandoned ones too. Without an attempt, nothing."""
+    """What a request took, over all its attempts: the abandoned ones too. Without an attempt, nothing.
+
+    Of one whose cost nobody knows it is what was reserved: whoever asks for an answer that does not say how much it
+    took (a transcript as text, say) is not free of limits.
+    """
     if not attempts:
         return Claim()
     usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
@@ -90,7 +94,7 @@ def taken(attempts: Sequence[Attempt]) -> Claim:
         requests=1,
         input_tokens=sum(max(usage.prompt_tokens, 0) for usage in usages),
         output_tokens=sum(max(usage.output_tokens, 0) for usage in usages),
-        nano_usd=_nano(sum((one.cost_usd for one in attempts if one.cost_usd is not None), Decimal(0))),
+        nano_usd=_nano(sum((_counted_usd(one) for one in attempts), Decimal(0))),
     )
 
 
@@ -99,6 +103,11 @@ def taken_by(journal: Journal) -> Claim:
     if not journal.attempts and any(mark.action is Action.BLOCK for mark in journal.guards):
         return Claim(requests=1)
     return Claim(requests=1) if journal.cache == CacheUse.HIT else taken(journal.attempts)
+
+
+def _counted_usd(attempt: Attempt) -> Decimal:
+    usd = attempt.foreseen_usd if attempt.cost_usd is None else attempt.cost_usd
+    return Decimal(0) if usd is None else usd
 
 
 def _nano(usd: Decimal) -> int:
