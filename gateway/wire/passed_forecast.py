@@ -1,6 +1,7 @@
 """What a request that is passed on will weigh: nothing is written that could be long or short, so little is unknown."""
 
 from decimal import Decimal
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -13,6 +14,8 @@ _AUDIO_BYTES_PER_S = 16_000
 """Of MP3 at its usual 128 kbit/s. Only for what is reserved and decided: what is paid, the upstream says."""
 _DOCUMENTS_PER_SEARCH = 100
 """Cohere's: https://docs.cohere.com/docs/rerank-overview."""
+_SPOKEN_TOKENS_PER_CHARACTER = Decimal("1.4")
+"""A minute of speech is some 900 characters and, by OpenAI's prices for a minute and for tokens, 1,250 tokens."""
 _IMAGE_TOKENS = {"low": 272, "medium": 1056, "high": 4160}
 """Of a square picture, by OpenAI's table for its first model that counts them."""
 
@@ -24,6 +27,7 @@ def foreseen(request: ChatRequest, units: Units) -> Forecast:
         units,
         audio_s=_audio_s(request, units),
         searches=_searches(units.documents),
+        output_audio_tokens=ceil((units.characters or 0) * _SPOKEN_TOKENS_PER_CHARACTER),
         output_image_tokens=pictures * _IMAGE_TOKENS.get(units.quality, _IMAGE_TOKENS["medium"]),
         counted=True,
     )

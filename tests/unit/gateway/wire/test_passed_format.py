@@ -155,15 +155,17 @@ def test_texts_are_measured_and_files_are_not() -> None:
 
 
 def test_what_it_will_weigh() -> None:
-    """Pictures by OpenAI's table, sound by its usual bytes a second, documents by the hundred."""
+    """Pictures by OpenAI's table, sound by its usual bytes a second, documents by the hundred, speech by characters."""
     drawn = read(Operation.IMAGE, prompt="four", n=2, quality="high")
     heard = read_form(Operation.TRANSCRIPTION, ("model", b"m", ""), ("file", b"x" * 32_000, '; filename="a"'))
     ranked = read(Operation.RERANK, query="q", documents=["a"] * 101)
-    forecasts = [foreseen(request, request.units or Units()) for request in (drawn, heard, ranked)]
+    spoken = read(Operation.SPEECH, input="x" * 900)
+    forecasts = [foreseen(request, request.units or Units()) for request in (drawn, heard, ranked, spoken)]
     assert (1, 0) == (forecasts[0].prompt_tokens, forecasts[0].output_tokens_p90)
-    assert [8320, 0, 0] == [forecast.units.output_image_tokens for forecast in forecasts if forecast.units]
-    assert [None, Decimal(2), None] == [forecast.units.audio_s for forecast in forecasts if forecast.units]
-    assert [None, None, 2] == [forecast.units.searches for forecast in forecasts if forecast.units]
+    assert [8320, 0, 0, 0] == [forecast.units.output_image_tokens for forecast in forecasts if forecast.units]
+    assert [None, Decimal(2), None, None] == [forecast.units.audio_s for forecast in forecasts if forecast.units]
+    assert [None, None, 2, None] == [forecast.units.searches for forecast in forecasts if forecast.units]
+    assert [0, 0, 0, 1260] == [forecast.units.output_audio_tokens for forecast in forecasts if forecast.units]
 
 
 def test_every_path_is_asked_for_once() -> None:
