@@ -23,6 +23,7 @@ from gateway.judging.verdict import VerdictTeller
 from gateway.learning.kept_state import open_learning, open_rows
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
+from gateway.limits.held_bodies import HeldBodies
 from gateway.metrics_key import MetricsKey
 from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Clock, Learner, Surroundings
@@ -46,7 +47,6 @@ from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.providers import open_spans, read_sampling
 from gateway.telemetry.sibling_metrics import SiblingMetrics
 from gateway.transport.client import open_connections
-from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 
 DEFAULT_POLICY = Path(__file__).with_name("rules") / "default_policy.yaml"
@@ -97,7 +97,7 @@ class Gateway:
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
             memory=self._responses,
-            uploads=Uploads(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.longest_upload_bytes),
+            bodies=HeldBodies(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.longest_upload_bytes),
         )
         self._batches = open_batches(settings, self.pipeline, bench, self._ledger, self._rows, self._metrics)
         self._retirement = Retirement(self._fleet, self.pipeline.settled)

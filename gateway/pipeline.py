@@ -26,6 +26,7 @@ from gateway.exchange import Exchange
 from gateway.fault import place_of
 from gateway.ledger.ends import CLIENT_GONE, outcome_of
 from gateway.ledger.journal import Journal
+from gateway.limits.held_bodies import HeldBodies
 from gateway.limits.limit import Limit
 from gateway.limits.stay import Stay
 from gateway.ports import Ledger
@@ -34,7 +35,6 @@ from gateway.rules.world import World
 from gateway.stores.responses import ResponseMemory
 from gateway.task_hints import with_task
 from gateway.types import ChatRequest, Context, Exclusion, Operation
-from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.wire.passages import UPLOADS
@@ -65,7 +65,7 @@ class Pipeline:
         ledger: Ledger,
         limits: BodyLimits,
         memory: ResponseMemory,
-        uploads: Uploads,
+        bodies: HeldBodies,
     ) -> None:
         self.rules = rules
         self.draining = False
@@ -74,7 +74,7 @@ class Pipeline:
         self._ledger = ledger
         self._body_limits = limits
         self._memory = memory
-        self._uploads = uploads
+        self._bodies = bodies
         self._time_limits: TimeLimits | None = None
         self._hedgers: dict[str, tuple[Hedge, Hedger]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
@@ -152,7 +152,7 @@ class Pipeline:
         if self.draining:
             raise ShuttingDown("this gateway is shutting down", retry_after_s=_DRAIN_RETRY_AFTER_S)
         uploads = exchange.operation in UPLOADS
-        body = await (self._uploads.body(journal.arrival.id, exchange) if uploads else exchange.body())
+        body = await (self._bodies.body(journal.arrival.id, exchange) if uploads else exchange.body())
         return self._understood(exchange.operation, journal, body)
 
     def _understood(self, operation: Operation, journal: Journal, body: bytes) -> ChatRequest:
@@ -292,8 +292,8 @@ class Pipeline:
         finally:
             if journal.settle is not None:
                 journal.settle(journal, now_s)
-            if self._uploads.held:
-                self._uploads.leave(journal.arrival.id)
+            if self._bodies.held:
+                self._bodies.leave(journal.arrival.id)
             self._tasks.discard(task)
             if not self._tasks:
                 self._idle.set()

@@ -20,6 +20,7 @@ from gateway.judgement import JudgedAnswer
 from gateway.judging.inquiries import Inquiries
 from gateway.ledger.ledger import EntryLedger
 from gateway.limits.gate import Gate
+from gateway.limits.held_bodies import HeldBodies
 from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Backend, Clock, Surroundings
 from gateway.rules.policy_file import parse_policy
@@ -29,7 +30,6 @@ from gateway.stores.memory import MemoryShared
 from gateway.stores.responses import ResponseMemory
 from gateway.transport.client import open_connections
 from gateway.types import LedgerEntry, Operation
-from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 
 SECOND_S = 1.0
@@ -290,7 +290,7 @@ def open_house(surroundings: Callable[..., Surroundings], make_world: Callable[.
             ledger=EntryLedger([keeper, *world.observers()], []),
             limits=BodyLimits(),
             memory=ResponseMemory(facts, kept_s=60.0),
-            uploads=Uploads(most_bytes=1 << 20, longest_bytes=1 << 19),
+            bodies=HeldBodies(most_bytes=1 << 20, longest_bytes=1 << 19),
         )
         for name, backend in world.backends.items():
             await backend.start(name, surroundings(clock=clock))

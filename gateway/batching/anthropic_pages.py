@@ -13,10 +13,10 @@ from gateway.batching.anthropic_batch import (
     shown,
 )
 from gateway.batching.batch import MESSAGES, Api, Batch, new_batch_id
-from gateway.batching.counter import Counter
 from gateway.batching.file_pages import stream_of
 from gateway.batching.file_store import HIDDEN, StorageFull, StoredFile, new_file_id
 from gateway.batching.incoming import number_in, reached
+from gateway.batching.service import BatchService
 from gateway.batching.upload import PURPOSE
 from gateway.errors import (
     BodyTooLarge,
@@ -99,12 +99,12 @@ class AnthropicBatchPages:
     """The routes.
 
     Args:
-        counter: what is done for clients of any API.
+        service: what is done for clients of any API.
         max_body_bytes: of a batch that is handed in, which is in memory as a whole for a moment.
     """
 
-    def __init__(self, counter: Counter, *, max_body_bytes: int) -> None:
-        self._counter = counter
+    def __init__(self, service: BatchService, *, max_body_bytes: int) -> None:
+        self._service = service
         self._max_body_bytes = max_body_bytes
 
     def routes(self) -> list[Page]:
@@ -120,26 +120,26 @@ class AnthropicBatchPages:
         ]
 
     async def _create(self, request: Request) -> Response:
-        counter, tenant = self._counter, self._counter.tenant(request)
-        record = counter.record(request, MESSAGES, _WINDOW)
-        most_bytes = min(self._max_body_bytes, counter.bounds.max_file_bytes)
-        body = await body_of(request, most_bytes=most_bytes, silence_s=counter.bounds.silence_s)
-        lines = list(read_new_requests(body, max_lines=counter.bounds.max_lines))
+        service, tenant = self._service, self._service.tenant(request)
+        record = service.record(request, MESSAGES, _WINDOW)
+        most_bytes = min(self._max_body_bytes, service.bounds.max_file_bytes)
+        body = await body_of(request, most_bytes=most_bytes, silence_s=service.bounds.silence_s)
+        lines = list(read_new_requests(body, max_lines=service.bounds.max_lines))
         del body
         with reached():
-            await counter.check_room(tenant)
+            await service.check_room(tenant)
             batch_id = new_batch_id(Api.ANTHROPIC)
             file_id = await self._keep(tenant, batch_id, lines)
             record = replace(record, total=len(lines))
-            batch = await counter.add(
+            batch = await service.add(
                 tenant, Api.ANTHROPIC, record, input_file_id=file_id, batch_id=batch_id, ready=True
             )
         return self._answer(request, batch)
 
     async def _keep(self, tenant: str, batch_id: str, lines: list[bytes]) -> str:
         """Puts the requests into a file that only the batch knows; its name."""
-        counter, now_unix_s = self._counter, self._counter.clock.unix_s()
-        await counter.check_storage(tenant, sum(len(line) + 1 for line in lines))
+        service, now_unix_s = self._service, self._service.clock.unix_s()
+        await service.check_storage(tenant, sum(len(line) + 1 for line in lines))
         file = StoredFile(
             id=new_file_id(),
             tenant=tenant,
@@ -148,16 +148,16 @@ class AnthropicBatchPages:
             state=HIDDEN,
             size_bytes=0,
             created_unix_s=now_unix_s,
-            expires_unix_s=now_unix_s + counter.bounds.kept_s,
+            expires_unix_s=now_unix_s + service.bounds.kept_s,
         )
-        writer = await counter.files.begin(file)
+        writer = await service.files.begin(file)
         for line in lines:
             await writer.put(line + b"\n")
         return (await writer.end(HIDDEN)).id
 
     async def _list(self, request: Request) -> Response:
         most = number_in(request, "limit", usual=_USUAL_LISTED, most=_MOST_LISTED)
-        tenant, batches = self._counter.tenant(request), self._counter.batches
+        tenant, batches = self._service.tenant(request), self._service.batches
         after, before = request.query_params.get("after_id", ""), request.query_params.get("before_id", "")
         if after and before:
             raise InvalidRequest("either after_id or before_id, not both", param="before_id")
@@ -176,31 +176,31 @@ class AnthropicBatchPages:
 
     async def _get(self, request: Request) -> Response:
         with reached():
-            return self._answer(request, await self._counter.get(request, Api.ANTHROPIC))
+            return self._answer(request, await self._service.get(request, Api.ANTHROPIC))
 
     async def _cancel(self, request: Request) -> Response:
         with reached():
-            batch = await self._counter.get(request, Api.ANTHROPIC)
-            return self._answer(request, await self._counter.cancel(batch))
+            batch = await self._service.get(request, Api.ANTHROPIC)
+            return self._answer(request, await self._service.cancel(batch))
 
     async def _delete(self, request: Request) -> Response:
         with reached():
-            batch = await self._counter.get(request, Api.ANTHROPIC)
+            batch = await self._service.get(request, Api.ANTHROPIC)
             if not batch.over:
                 raise InvalidRequest("the batch has not ended: cancel it first", param="batch_id")
             for file_id in filter(None, (batch.input_file_id, batch.record.output_file_id)):
-                await self._counter.files.delete(file_id)
-            await self._counter.batches.delete(batch)
+                await self._service.files.delete(file_id)
+            await self._service.batches.delete(batch)
         return json_answer(DeletedMessageBatch(id=batch.id))
 
     async def _results(self, request: Request) -> Response:
         with reached():
-            batch = await self._counter.get(request, Api.ANTHROPIC)
+            batch = await self._service.get(request, Api.ANTHROPIC)
             if batch.record.output_file_id is None:
                 raise NotFound("there are no results before the batch has ended", param="batch_id")
-            now_unix_s = self._counter.clock.unix_s()
-            file = await self._counter.files.get(batch.tenant, batch.record.output_file_id, now_unix_s, state=HIDDEN)
-        return stream_of(self._counter.files, file, media_type=_LINES)
+            now_unix_s = self._service.clock.unix_s()
+            file = await self._service.files.get(batch.tenant, batch.record.output_file_id, now_unix_s, state=HIDDEN)
+        return stream_of(self._service.files, file, media_type=_LINES)
 
     @staticmethod
     def _answer(request: Request, batch: Batch) -> Response:

@@ -5,9 +5,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.batching.batch import Api, Batch, Status
-from gateway.batching.counter import Counter
 from gateway.batching.incoming import number_in, reached
 from gateway.batching.openai_batch import BatchList, BatchObject, NewBatch, read_new_batch, shown
+from gateway.batching.service import BatchService
 from gateway.errors import (
     BodyTooLarge,
     InvalidRequest,
@@ -63,8 +63,8 @@ _CANCEL = Told(
 class OpenAIBatchPages:
     """The routes."""
 
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
+    def __init__(self, service: BatchService) -> None:
+        self._service = service
 
     def routes(self) -> list[Page]:
         """All of them."""
@@ -77,38 +77,38 @@ class OpenAIBatchPages:
         ]
 
     async def _create(self, request: Request) -> Response:
-        counter, tenant = self._counter, self._counter.tenant(request)
-        body = await body_of(request, most_bytes=_MOST_BODY_BYTES, silence_s=counter.bounds.silence_s)
+        service, tenant = self._service, self._service.tenant(request)
+        body = await body_of(request, most_bytes=_MOST_BODY_BYTES, silence_s=service.bounds.silence_s)
         asked = read_new_batch(body)
-        record = counter.record(request, asked.endpoint, asked.completion_window)
+        record = service.record(request, asked.endpoint, asked.completion_window)
         kept = asked.output_expires_after
         record = replace(record, metadata=asked.metadata, output_kept_s=None if kept is None else float(kept.seconds))
         with reached():
-            await counter.files.get(tenant, asked.input_file_id, counter.clock.unix_s())
-            await counter.check_room(tenant)
-            batch = await counter.add(tenant, Api.OPENAI, record, input_file_id=asked.input_file_id)
+            await service.files.get(tenant, asked.input_file_id, service.clock.unix_s())
+            await service.check_room(tenant)
+            batch = await service.add(tenant, Api.OPENAI, record, input_file_id=asked.input_file_id)
             return json_answer(await self._shown(batch))
 
     async def _list(self, request: Request) -> Response:
         most = number_in(request, "limit", usual=_USUAL_LISTED, most=_MOST_LISTED)
-        tenant, after = self._counter.tenant(request), request.query_params.get("after", "")
+        tenant, after = self._service.tenant(request), request.query_params.get("after", "")
         with reached():
-            than = await self._counter.batches.get(tenant, Api.OPENAI, after) if after else None
-            found = await self._counter.batches.older(tenant, Api.OPENAI, than, most + 1)
+            than = await self._service.batches.get(tenant, Api.OPENAI, after) if after else None
+            found = await self._service.batches.older(tenant, Api.OPENAI, than, most + 1)
             page = [await self._shown(batch) for batch in found[:most]]
         first, last = (page[0].id, page[-1].id) if page else (None, None)
         return json_answer(BatchList(data=page, has_more=len(found) > most, first_id=first, last_id=last))
 
     async def _get(self, request: Request) -> Response:
         with reached():
-            return json_answer(await self._shown(await self._counter.get(request, Api.OPENAI)))
+            return json_answer(await self._shown(await self._service.get(request, Api.OPENAI)))
 
     async def _cancel(self, request: Request) -> Response:
         with reached():
-            batch = await self._counter.get(request, Api.OPENAI)
+            batch = await self._service.get(request, Api.OPENAI)
             if batch.over and batch.status is not Status.CANCELLED:
                 raise InvalidRequest(f"a batch that is {batch.status.value} cannot be cancelled", param="batch_id")
-            return json_answer(await self._shown(await self._counter.cancel(batch)))
+            return json_answer(await self._shown(await self._service.cancel(batch)))
 
     async def _shown(self, batch: Batch) -> BatchObject:
-        return shown(batch, await self._counter.counts(batch))
+        return shown(batch, await self._service.counts(batch))

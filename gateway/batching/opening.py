@@ -10,13 +10,13 @@ from gateway.batching.anthropic_pages import AnthropicBatchPages
 from gateway.batching.batch_run import Workshop
 from gateway.batching.batch_store import BatchStore
 from gateway.batching.bounds import BatchBounds
-from gateway.batching.counter import Counter
 from gateway.batching.desk import BatchDesk
 from gateway.batching.file_pages import FilePages
 from gateway.batching.file_store import FileStore
 from gateway.batching.idle import Idle
 from gateway.batching.openai_pages import OpenAIBatchPages
 from gateway.batching.prepared_tables import PreparedTables
+from gateway.batching.service import BatchService
 from gateway.door import Door
 from gateway.ledger.ledger import EntryLedger
 from gateway.openapi.page import Page
@@ -82,11 +82,11 @@ def _pages(settings: Settings, shop: Workshop, desk: BatchDesk) -> list[Page]:
     def door() -> Door:
         return shop.pipeline.rules.door
 
-    counter = Counter(shop.batches, shop.files, shop.bounds, door=door, clock=shop.clock, wake=desk.wake)
+    service = BatchService(shop.batches, shop.files, shop.bounds, door=door, clock=shop.clock, wake=desk.wake)
     return [
         *FilePages(shop.files, shop.bounds, door=door, clock=shop.clock).routes(),
-        *OpenAIBatchPages(counter).routes(),
-        *AnthropicBatchPages(counter, max_body_bytes=settings.max_body_bytes).routes(),
+        *OpenAIBatchPages(service).routes(),
+        *AnthropicBatchPages(service, max_body_bytes=settings.max_body_bytes).routes(),
     ]
 
 

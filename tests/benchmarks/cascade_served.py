@@ -18,6 +18,7 @@ from gateway.door import Door
 from gateway.exchange import RawHeaders
 from gateway.fleet.fleet import Fleet
 from gateway.ledger.ledger import EntryLedger
+from gateway.limits.held_bodies import HeldBodies
 from gateway.pipeline import Pipeline, Rules
 from gateway.ports import Surroundings
 from gateway.rules.policy_file import parse_policy
@@ -26,7 +27,6 @@ from gateway.stores.memory import MemoryShared
 from gateway.stores.responses import ResponseMemory
 from gateway.transport.client import open_connections
 from gateway.types import LedgerEntry, Operation
-from gateway.uploads import Uploads
 from gateway.wire.format import BodyLimits
 
 _POLICY = """
@@ -93,7 +93,7 @@ async def serve(questions: Sequence[Question], quality: float) -> list[Served]:
         ledger=EntryLedger([keeper], []),
         limits=BodyLimits(),
         memory=ResponseMemory(shared, kept_s=1.0),
-        uploads=Uploads(most_bytes=1 << 20, longest_bytes=1 << 20),
+        bodies=HeldBodies(most_bytes=1 << 20, longest_bytes=1 << 20),
     )
     surroundings = Surroundings(
         clock=clock,

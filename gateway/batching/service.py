@@ -18,7 +18,7 @@ _KEPT_HEADERS = TASK_HEADERS | {b"anthropic-version", b"anthropic-beta"}
 _RETRY_S = 60.0
 
 
-class Counter:
+class BatchService:
     """What the pages of both APIs do alike; each tenant meets its own batches alone.
 
     Args:

@@ -6,7 +6,7 @@ from gateway.exchange import Exchange, RawHeaders
 _RETRY_AFTER_S = 1.0
 
 
-class Uploads:
+class HeldBodies:
     """Room for bodies, by the names of their requests. Whoever finds none comes back later.
 
     Args:
