@@ -82,7 +82,7 @@ def build_guards(specs: Sequence[GuardSpec], where: str, *, client_s: float) -> 
     return Guards(before=before, after=after) if rules else None
 
 
-def guarding(step: Callable[[str], tuple[Any, str]]) -> Guards | None:
+def guards_of(step: Callable[[str], tuple[Any, str]]) -> Guards | None:
     """The guards of a route.
 
     Raises:

@@ -9,7 +9,7 @@ from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
 from gateway.rules.cached import caching
-from gateway.rules.guards import Guards, guarding
+from gateway.rules.guards import Guards, guards_of
 from gateway.rules.judged import judged
 from gateway.rules.judging import Judging
 from gateway.rules.policy_file import PolicyFile, RouteSpec, Step, Steps, TargetSpec
@@ -167,7 +167,7 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
     route = budgeted(route, step, policy.routes)
     route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
     route = judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
-    route = replace(caching(route, step), guards=guarding(step))
+    route = replace(caching(route, step), guards=guards_of(step))
     return spilling(route, spec.spill, target=target, time_zone=zone)
 
 

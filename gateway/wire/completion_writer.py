@@ -1,4 +1,7 @@
-"""Writes deltas as answers of OpenAI's completions, streamed or whole: text, and nothing but text."""
+"""Writes deltas as answers of OpenAI's completions, streamed or whole: text, and nothing but text.
+
+A prompt without a template has an answer without parts: what a server took for thoughts is text, too.
+"""
 
 from collections.abc import Sequence
 
@@ -17,6 +20,8 @@ from gateway.wire.deltas import (
 )
 from gateway.wire.openai_answer import Answered, StreamWriter, whole_answer
 from gateway.wire.translation import AnswerWriter
+
+_NO_PLACE = "the upstream sent a part of an answer that a completion has no place for"
 
 
 def completion_writer(request: ChatRequest, streamed: bool) -> AnswerWriter:  # noqa: FBT001  # the door's signature
@@ -50,8 +55,10 @@ class CompletionStreamWriter:
                 return self._events.finish(choice, reason, stop_reason=delta.stop_sequence or "")
             case AnswerEnd():
                 return (b"" if self._usage is None else self._events.usage(self._usage)) + self._events.done()
+            case TextDelta() | RefusalDelta() | ReasoningDelta():
+                return self._events.text(delta.choice, delta.text)
             case _:
-                return self._events.text(delta.choice, _text(delta)) if isinstance(delta, _SAID) else _no_place()
+                raise UpstreamInvalid(_NO_PLACE)
 
 
 class CompletionWholeWriter:
@@ -78,9 +85,10 @@ class CompletionWholeWriter:
                 self._ends[choice] = delta
             case AnswerEnd():
                 return self._whole()
+            case TextDelta() | RefusalDelta() | ReasoningDelta():
+                self._texts.setdefault(delta.choice, []).append(delta.text)
             case _:
-                texts = self._texts.setdefault(getattr(delta, "choice", 0), [])
-                texts.append(_text(delta) if isinstance(delta, _SAID) else _no_place().decode())
+                raise UpstreamInvalid(_NO_PLACE)
         return b""
 
     def _whole(self) -> bytes:
@@ -89,18 +97,6 @@ class CompletionWholeWriter:
             for at, end in sorted(self._ends.items())
         ]
         return whole_answer(Operation.COMPLETION, *_envelope(self._request, self._start), choices, self._usage)
-
-
-_SAID = TextDelta | RefusalDelta | ReasoningDelta
-
-
-def _text(delta: TextDelta | RefusalDelta | ReasoningDelta) -> str:
-    """A prompt without a template has an answer without parts: what a server took for thoughts is text, too."""
-    return delta.text
-
-
-def _no_place() -> bytes:
-    raise UpstreamInvalid("the upstream sent a part of an answer that a completion has no place for")
 
 
 def _envelope(request: ChatRequest, start: AnswerStart) -> tuple[str, str, int]:

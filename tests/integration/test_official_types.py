@@ -103,12 +103,14 @@ async def test_an_error(running: Any, path: str) -> None:
 
 async def test_models(running: Any) -> None:
     """In each library's own shape, by who asks."""
-    for card in (await running.http.get("/v1/models")).json()["data"]:
-        Model.model_validate_json(json.dumps(card), strict=True)
+    by_openai = (await running.http.get("/v1/models")).json()["data"]
+    named = [Model.model_validate_json(json.dumps(card), strict=True).id for card in by_openai]
     version = {"anthropic-version": "2023-06-01"}
-    for card in (await running.http.get("/v1/models", headers=version)).json()["data"]:
-        anthropic.ModelInfo.model_validate(card)
-    ollama.ListResponse.model_validate_json((await running.http.get("/api/tags")).content)
+    by_anthropic = (await running.http.get("/v1/models", headers=version)).json()["data"]
+    listed = ollama.ListResponse.model_validate_json((await running.http.get("/api/tags")).content)
+    assert named
+    assert named == [anthropic.ModelInfo.model_validate(card).id for card in by_anthropic]
+    assert named == [model.model for model in listed.models]
 
 
 async def test_an_answer_that_was_kept(running: Any) -> None:

@@ -1,5 +1,6 @@
 """What an Ollama server says of its models, and what is made of it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -181,5 +182,12 @@ async def test_a_server_that_does_not_say_is_left_alone(
 async def test_closing_twice_is_closing_once(follow: Any) -> None:
     """And nobody asks any more."""
     models = await follow()
+    assert 1 == _asking()
     await models.close()
+    assert 0 == _asking()
     await models.close()
+
+
+def _asking() -> int:
+    """How many tasks ask a server."""
+    return sum(task.get_name() == "headrace-ollama-local" for task in asyncio.all_tasks())
