@@ -6,10 +6,12 @@ Vectors are never streamed, so an answer is one delta with all of it.
 import base64
 import struct
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from gateway.conversation import prompt_count
 from gateway.errors import UpstreamError, UpstreamInvalid
 from gateway.price import Usage
 from gateway.types import ChatRequest, Operation
@@ -24,10 +26,12 @@ from gateway.wire.upstream_json import text_at, text_of
 
 _ENCODE = msgspec.json.Encoder().encode
 _BASE64 = b'"base64"'
+_NO_VECTOR = "the upstream sent a vector that is none"
 
 
 class _Entry(msgspec.Struct):
     embedding: list[float]
+    index: int = 0
 
 
 class _OpenAIAnswer(msgspec.Struct):
@@ -79,8 +83,8 @@ def _read_openai(body: bytes) -> list[Delta]:
     answer = opened(body, _OPENAI_ANSWER)
     if not answer.data:
         raise UpstreamInvalid("the upstream sent an answer without vectors")
-    vectors = [entry.embedding for entry in answer.data]
-    return _deltas(text_of(answer.model), vectors, read_usage(answer.usage))
+    entries = sorted(answer.data, key=attrgetter("index"))  # of a server that names none, in the order they came in
+    return _deltas(text_of(answer.model), [entry.embedding for entry in entries], read_usage(answer.usage))
 
 
 def _read_ollama(body: bytes) -> list[Delta]:
@@ -88,6 +92,10 @@ def _read_ollama(body: bytes) -> list[Delta]:
     vectors = fields.get("embeddings")
     if not isinstance(vectors, list) or not vectors:
         raise UpstreamInvalid("the upstream sent an answer without vectors")
+    try:
+        vectors = msgspec.convert(vectors, list[list[float]])
+    except msgspec.ValidationError as error:
+        raise UpstreamInvalid(_NO_VECTOR) from error
     return _deltas(text_at(fields, "model"), vectors, read_counts(fields.get("prompt_eval_count"), None))
 
 
@@ -97,10 +105,14 @@ def _deltas(model: str, vectors: list[Any], usage: Usage | None) -> list[Delta]:
 
 
 class _Writer:
-    """See ``AnswerWriter``: ``write_answer`` makes the body of the model, the vectors and the usage."""
+    """See ``AnswerWriter``: ``write_answer`` makes the body of the model, the vectors and the usage.
 
-    def __init__(self, model: str, write_answer: Callable[[str, list[Any], Usage | None], bytes]) -> None:
-        self._model = model
+    With fewer vectors than texts, or more, nobody could tell which belongs to which.
+    """
+
+    def __init__(self, request: ChatRequest, write_answer: Callable[[str, list[Any], Usage | None], bytes]) -> None:
+        self._model = request.model
+        self._wanted = prompt_count(request.prompt)
         self._vectors: list[Any] = []
         self._usage: Usage | None = None
         self._write_answer = write_answer
@@ -110,6 +122,8 @@ class _Writer:
         out = b""
         for delta in deltas:
             match delta:
+                case VectorsAnswer(vectors=vectors) if len(vectors) != self._wanted:
+                    raise UpstreamInvalid(f"the upstream sent {len(vectors)} vectors for {self._wanted} texts")
                 case VectorsAnswer(model=model, vectors=vectors):
                     self._model, self._vectors = model or self._model, vectors
                 case UsageReport(usage=usage):
@@ -130,7 +144,7 @@ def openai_vectors_writer(request: ChatRequest, streamed: bool) -> AnswerWriter:
             model, [_packed(it) for it in vectors] if packed else vectors, usage.prompt_tokens if usage else 0
         )
 
-    return _Writer(request.model, write_answer)
+    return _Writer(request, write_answer)
 
 
 def ollama_vectors_writer(now_s: Callable[[], float]) -> WriterOf:
@@ -149,7 +163,7 @@ def ollama_vectors_writer(now_s: Callable[[], float]) -> WriterOf:
             told = {name: durations[name] for name in ("total_duration", "load_duration")}
             return _ENCODE({"model": model, "embeddings": vectors, **told, **counted})
 
-        return _Writer(request.model, write_answer)
+        return _Writer(request, write_answer)
 
     return writer_of
 
@@ -163,4 +177,4 @@ def _packed(vector: Any) -> str:
     try:
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
     except (struct.error, TypeError, OverflowError) as error:
-        raise UpstreamInvalid("the upstream sent a vector that is none") from error
+        raise UpstreamInvalid(_NO_VECTOR) from error

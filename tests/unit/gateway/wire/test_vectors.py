@@ -36,14 +36,36 @@ def written(operation: Operation, body: bytes, reader_of: Any, **fields: Any) ->
 @pytest.mark.parametrize(("body", "reader_of"), [(OPENAI, openai_vectors_reader), (OLLAMA, ollama_vectors_reader)])
 def test_vectors_are_the_same_in_every_format(body: bytes, reader_of: Any) -> None:
     """For each of the clients, whoever answers."""
-    embed = written(Operation.OLLAMA_EMBED, body, reader_of)
+    embed = written(Operation.OLLAMA_EMBED, body, reader_of, input=["a", "b"])
     assert ("m", VECTORS) == (embed["model"], embed["embeddings"])
     assert {"total_duration", "load_duration"} < embed.keys()
-    assert VECTORS[0] == written(Operation.OLLAMA_EMBEDDINGS, body, reader_of)["embedding"]
-    told = written(Operation.EMBEDDING, body, reader_of)["data"]
+    told = written(Operation.EMBEDDING, body, reader_of, input=["a", "b"])["data"]
     assert VECTORS == [entry["embedding"] for entry in told]
-    (packed, _) = written(Operation.EMBEDDING, body, reader_of, encoding_format="base64")["data"]
+    (packed, _) = written(Operation.EMBEDDING, body, reader_of, input=["a", "b"], encoding_format="base64")["data"]
     assert base64.b64encode(struct.pack("<2f", *VECTORS[0])).decode() == packed["embedding"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reader_of"),
+    [
+        (embeddings_answer("m", VECTORS[:1], 3), openai_vectors_reader),
+        (b'{"embeddings":[[0.5,-0.25]],"prompt_eval_count":3}', ollama_vectors_reader),
+    ],
+)
+def test_one_text_has_one_vector(body: bytes, reader_of: Any) -> None:
+    """As the older endpoint has it; for two texts one vector is not enough, for nobody could tell whose it is."""
+    assert VECTORS[0] == written(Operation.OLLAMA_EMBEDDINGS, body, reader_of)["embedding"]
+    for operation in (Operation.EMBEDDING, Operation.OLLAMA_EMBED):
+        with pytest.raises(UpstreamInvalid, match="1 vectors for 2 texts"):
+            written(operation, body, reader_of, input=["a", "b"])
+
+
+def test_vectors_come_in_the_order_of_the_texts() -> None:
+    """OpenAI's are numbered, and Ollama's clients know no numbers."""
+    data = [{"index": at, "embedding": VECTORS[at]} for at in (1, 0)]
+    body = json.dumps({"data": data, "usage": {"prompt_tokens": 3, "total_tokens": 3}}).encode()
+    embed = written(Operation.OLLAMA_EMBED, body, openai_vectors_reader, input=["a", "b"])
+    assert VECTORS == embed["embeddings"]
 
 
 @pytest.mark.parametrize("reader_of", [openai_vectors_reader, ollama_vectors_reader])
@@ -54,6 +76,8 @@ def test_vectors_are_the_same_in_every_format(body: bytes, reader_of: Any) -> No
         (b"{}", UpstreamInvalid),
         (b'{"data":[],"embeddings":[]}', UpstreamInvalid),
         (b'{"data":[{"embedding":"x"}],"embeddings":{}}', UpstreamInvalid),
+        (b'{"data":[{"embedding":["x"]}],"embeddings":[["x"]]}', UpstreamInvalid),
+        (b'{"data":[{"embedding":null}],"embeddings":[null]}', UpstreamInvalid),
         (b'{"error":"no"}', UpstreamFailed),
     ],
 )
