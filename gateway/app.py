@@ -30,7 +30,7 @@ from gateway.ports import Clock, Learner, Surroundings
 from gateway.process.lifespan import lifespan_of
 from gateway.process.retirement import Retirement
 from gateway.process.shared_turn import SharedTurn
-from gateway.process.succession import start_all, those_not_in
+from gateway.process.succession import start_all, start_one, those_not_in
 from gateway.process.worker_line import Assignment
 from gateway.rules.policy_file import PolicyFile, read_policy
 from gateway.rules.world import World, build_world
@@ -129,7 +129,7 @@ class Gateway:
         if self._siblings is not None:
             self._siblings.start()
         for name, backend in self.world.backends.items():
-            await backend.start(name, self._surroundings())
+            await start_one(name, backend, self._surroundings())
         self._batches.start()
 
     async def settle(self, limit_s: float) -> None:

@@ -3,6 +3,7 @@
 The platform team's side is the policy file; it names secrets by their environment variable and never holds one.
 """
 
+import difflib
 import ipaddress
 import os
 import sys
@@ -195,8 +196,11 @@ def read_settings(**overrides: object) -> Settings:
     """
     unknown = sorted(name for name in _variables() if name not in Settings.model_fields)
     if unknown:
-        known = ", ".join(sorted(PREFIX + field.upper() for field in Settings.model_fields))
-        raise ConfigurationError(f"{PREFIX}{unknown[0].upper()} is no setting", hint=f"settings are {known}")
+        known = sorted(PREFIX + field.upper() for field in Settings.model_fields)
+        wrong = f"{PREFIX}{unknown[0].upper()}"
+        near = difflib.get_close_matches(wrong, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}"
+        raise ConfigurationError(f"{wrong} is no setting", hint=hint)
     try:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:

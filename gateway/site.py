@@ -33,6 +33,11 @@ from gateway.wire.openai_errors import error_body
 
 _OPEN_METRICS = "application/openmetrics-text"
 _PLAIN = "text/plain"
+_WHERE_TO_LOOK = "/openapi.json has all that is served, /v1/models what can be asked for"
+_NO_SUCH_PATH = (
+    "nothing is served at this path: GET /openapi.json has all that is; the base URL of OpenAI's clients ends in /v1, "
+    "that of all others without it"
+)
 
 
 class State(Struct, kw_only=True):
@@ -192,7 +197,7 @@ def _own_pages(outlook: Outlook) -> list[Page]:
     async def home(request: Request) -> Response:
         if greets(request.headers):
             return Response(RUNNING, media_type=_PLAIN)
-        return json_answer({"name": "headrace", "docs": "/v1/models lists what can be asked for", "ollama": RUNNING})
+        return json_answer({"name": "headrace", "docs": _WHERE_TO_LOOK, "ollama": RUNNING})
 
     async def healthz(_: Request) -> Response:
         return json_answer({"status": "ok"})
@@ -232,7 +237,7 @@ async def _framework_error(request: Request, error: HTTPException) -> Response:
         path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
         allowed = {method for route in routes if route.path == path for method in route.methods}
         return _told(request, MethodNotAllowed(", ".join(sorted(allowed))))
-    return _told(request, NotFound("there is no such route"))
+    return _told(request, NotFound(_NO_SUCH_PATH))
 
 
 async def _own_error(request: Request, error: HeadraceError) -> Response:

@@ -5,7 +5,11 @@ from typing import Any
 from gateway.guard_mark import Stage
 from gateway.rules.guards import GuardRule, Guards
 
-_IN_STREAMS = {"hold": "holds streams", "window": "looks while streams pass", "pass": "looks once streams are out"}
+_IN_STREAMS = {
+    "hold": "holds streams",
+    "window": "holds back what may begin a match",
+    "pass": "looks once streams are out",
+}
 
 
 def guard_lines(guards: Guards | None) -> list[str]:

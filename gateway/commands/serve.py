@@ -34,6 +34,8 @@ from gateway.transport.server_limits import ServerLimits
 
 _log = logging.getLogger(__name__)
 
+_ANOTHER_PORT = "nothing is served: --port or HEADRACE_PORT takes another port, --host or HEADRACE_HOST another address"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options; each goes before its environment variable."""
@@ -87,6 +89,7 @@ def _run_workers(settings: Settings) -> int:
         listening = Listening(settings.host, settings.port)
     except OSError as error:
         _log.error("%s", error)  # the words are the whole story
+        _log.error(_ANOTHER_PORT)
         return NOT_STARTED
     with contextlib.closing(listening), contextlib.closing(open_run_directory(settings.state_dir)) as run_dir:
         workers = Workers(
@@ -204,8 +207,10 @@ class _Server(uvicorn.Server):
             await self._gateway.start()
             await self._gateway.settle(self._settings.start_wait_s)
             await super().startup(sockets)
-        except BaseException:  # uvicorn leaves by SystemExit where the port is taken
+        except BaseException as error:
             await self._gateway.close()
+            if isinstance(error, SystemExit):  # uvicorn's way out where it cannot listen; why is in the log
+                _log.error(_ANOTHER_PORT)
             raise
         collect_less()
         if self._line_to_parent is not None:

@@ -12,6 +12,19 @@ def those_not_in(backends: Mapping[str, Backend], others: Mapping[str, Backend])
     return {name: backend for name, backend in backends.items() if id(backend) not in known}
 
 
+async def start_one(name: str, backend: Backend, surroundings: Surroundings) -> None:
+    """Starts the backend of that name.
+
+    Raises:
+        ConfigurationError: it cannot be started; its place in the policy file begins with ``backends`` and the name.
+    """
+    try:
+        await backend.start(name, surroundings)
+    except ConfigurationError as error:
+        where = ".".join(part for part in ("backends", name, error.where) if part)
+        raise ConfigurationError(error.bare, file=error.file, where=where, hint=error.hint) from error
+
+
 async def start_all(backends: Mapping[str, Backend], surroundings: Surroundings) -> None:
     """Starts them all, or none.
 
@@ -20,7 +33,7 @@ async def start_all(backends: Mapping[str, Backend], surroundings: Surroundings)
     """
     try:
         for name, backend in backends.items():
-            await backend.start(name, surroundings)
+            await start_one(name, backend, surroundings)
     except ConfigurationError:
         for backend in backends.values():
             await backend.close()

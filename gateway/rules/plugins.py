@@ -252,7 +252,7 @@ def _default_text(field: Field[Any]) -> str | None:
     if value is None:
         return "none"
     try:  # as YAML has it: JSON is YAML
-        return json.dumps(value, default=list, ensure_ascii=False)
+        return json.dumps(value, default=sorted, ensure_ascii=False)
     except (TypeError, ValueError):
         return repr(value)
 

@@ -28,6 +28,11 @@ from gateway.rules.unpriced import Unpriced
 Step = str | dict[str, Any]
 
 _MERGE_TAG = "tag:yaml.org,2002:merge"
+_YAML_HINTS = {
+    r"found character '\t'": "indent with spaces",
+    "cannot start any token": "put text that begins with it in quotes",
+    "unknown escape character": "in double quotes a backslash begins an escape: take single quotes",
+}
 
 
 class Timeouts(BaseModel):
@@ -207,7 +212,7 @@ def parse_policy(text: str, *, file: str) -> PolicyFile:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""
         reason = getattr(error, "problem", None) or "this is not text that YAML allows"
-        raise ConfigurationError(reason, file=file, where=where) from None
+        raise ConfigurationError(reason, file=file, where=where, hint=_yaml_hint(error, reason)) from None
     except (ValueError, TypeError, AttributeError, RecursionError):  # what the loader lets through, as for 2024-99-99
         raise ConfigurationError("holds a value that YAML cannot read", file=file, hint="put text in quotes") from None
     if not isinstance(tree, Mapping):
@@ -216,6 +221,12 @@ def parse_policy(text: str, *, file: str) -> PolicyFile:
         return PolicyFile.model_validate(tree)
     except ValidationError as error:
         raise _first_error(error, file) from None
+
+
+def _yaml_hint(error: yaml.YAMLError, reason: str) -> str:
+    if "alias" in (getattr(error, "context", None) or reason):
+        return "a name with `*` stands in quotes"
+    return next((hint for words, hint in _YAML_HINTS.items() if words in reason), "")
 
 
 def _first_error(error: ValidationError, file: str) -> ConfigurationError:

@@ -14,6 +14,8 @@ from gateway.guard import Span
 MOST_PATTERNS = 64
 _MOST_CHARACTERS = 1000
 _UNBOUNDED_CHARS = 100_000
+_ESCAPED_BY_YAML = frozenset("\b\x1b\x85\u2028\u2029")
+r"""What YAML makes of ``\b``, ``\e``, ``\N``, ``\L`` and ``\P`` in double quotes. Such a pattern would never match."""
 
 
 class Patterns:
@@ -71,6 +73,8 @@ def _compiled(pattern: str, *, most_characters: int | None = _MOST_CHARACTERS) -
         raise ValueError("this needs `pip install 'headrace[guards]'`") from error
     if not pattern or (most_characters is not None and len(pattern) > most_characters):
         raise ValueError(f"each of `patterns` must have 1 to {_MOST_CHARACTERS} characters")
+    if not _ESCAPED_BY_YAML.isdisjoint(pattern):
+        raise ValueError(r"a pattern in double quotes: there YAML reads `\b` as a backspace; put it in single quotes")
     options = re2.Options()
     options.log_errors = False
     try:

@@ -182,7 +182,7 @@ def test_explain_says_which_guards_a_request_would_meet(tmp_path: Any, capsys: p
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("guard ")]
     assert [
         "guard      before the answer, cards (pattern): redact; where it cannot look: refuse",
-        "guard      after the answer, pattern: redact; looks while streams pass; where it cannot look: allow",
+        "guard      after the answer, pattern: redact; holds back what may begin a match; where it cannot look: allow",
     ] == told
     explain.run(_arguments(file, request, "--json"))
     known = msgspec.json.decode(capsys.readouterr().out)["guards"]

@@ -186,7 +186,7 @@ async def test_what_cannot_be_started_is_one_line_and_exit_code_1(
         (tmp_path / "ledger.sqlite3").write_bytes(b"no database" * 1000)
     served = await start_process({"backends": {"up": backend}}, HEADRACE_STATE_DIR=str(tmp_path))
     assert 1 == await served.exit_code()
-    await served.until_logged(r"headrace: .*(KEY_THAT_NOBODY_SET|ledger\.sqlite3)")
+    await served.until_logged(r"headrace: .*(backends\.up\.api_key_env: .*KEY_THAT_NOBODY_SET|ledger\.sqlite3)")
     assert not [line for line in served.log if "Traceback" in line]
 
 
@@ -196,3 +196,4 @@ async def test_a_port_in_use_is_no_clean_end(start_process: Any, start_gateway: 
     served = await start_process(HEADRACE_PORT=str(taken.port))
     assert 3 == await served.exit_code()
     await served.until_logged("address already in use")
+    await served.until_logged("nothing is served: .*HEADRACE_PORT")

@@ -237,6 +237,7 @@ async def test_an_address_in_use_is_no_clean_end(start_process: Any, start_gatew
     served = await start_process(FAKE, HEADRACE_PORT=str(taken.port), HEADRACE_WORKERS="2")
     assert 3 == await served.exit_code()
     await served.until_logged("address already in use")
+    await served.until_logged("nothing is served: .*HEADRACE_PORT")
 
 
 @pytest.mark.model

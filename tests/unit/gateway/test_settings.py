@@ -79,9 +79,13 @@ def test_a_wrong_option_is_reported_like_its_variable() -> None:
 
 
 def test_a_variable_that_is_no_setting_is_refused(environment: pytest.MonkeyPatch) -> None:
-    """A misspelt variable must not be ignored in silence, and is answered with those there are."""
+    """A misspelt variable must not be ignored in silence, and is answered with the nearest, or with those there are."""
     environment.setenv("HEADRACE_PROT", SECRET)
-    with pytest.raises(ConfigurationError, match=r"HEADRACE_PROT is no setting .*HEADRACE_PORT") as caught:
+    with pytest.raises(ConfigurationError, match=r"HEADRACE_PROT is no setting \(did you mean HEADRACE_PORT\?\)"):
+        read_settings()
+    environment.delenv("HEADRACE_PROT")
+    environment.setenv("HEADRACE_QQ", SECRET)
+    with pytest.raises(ConfigurationError, match=r"HEADRACE_QQ is no setting .*HEADRACE_PORT") as caught:
         read_settings()
     assert SECRET not in str(caught.value)
 

@@ -120,6 +120,7 @@ async def test_what_does_not_exist_is_said_in_the_usual_envelope(
     assert "application/json" == answer.headers["content-type"]
     assert answer.headers["x-request-id"].startswith("req_")
     assert path not in answer.text
+    assert ("/openapi.json" in answer.text) == (status == 404)
 
 
 @pytest.mark.parametrize(

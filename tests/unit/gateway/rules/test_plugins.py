@@ -282,6 +282,8 @@ def test_a_card_tells_people_what_a_plugin_is() -> None:
     assert "{}" == shown["zones"][1]
     units = {p.name: p.unit for p in plugins.describe("admit", "fixed_concurrency").parameters}
     assert "seconds" == units["wait_s"]
+    (default,) = [p.default for p in plugins.describe("backend", "fake").parameters if p.name == "operations"]
+    assert default == json.dumps(sorted(json.loads(default or "[]")))  # a set, in the same order each time
 
 
 def test_the_schema_knows_parameters_defaults_and_what_must_be_given() -> None:

@@ -67,6 +67,7 @@ def test_how_long_a_match_can_be_is_known_or_not(pattern: str, longest: int | No
         (["(?=a)"], "is no pattern of RE2"),
         ([r"(a)\1"], "is no pattern of RE2"),
         (["a*"], "matches an empty text"),
+        (["\b[0-9]{4}\b"], "put it in single quotes"),
         ([], "must be 1 to 64"),
         (["a"] * 65, "must be 1 to 64"),
         (["a" * 1001], "must have 1 to 1000 characters"),
