@@ -38,7 +38,6 @@ from gateway.types import ChatRequest, Context, Exclusion, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.wire.passages import UPLOADS
-from gateway.wire.passed_forecast import foreseen
 
 _log = logging.getLogger(__name__)
 
@@ -103,8 +102,7 @@ class Pipeline:
             route = rules.world.match(request.model)
             identity.check(request.model, route.name)
             journal.route = route.name
-            units = request.units
-            journal.forecast = route.classifier.forecast(request) if units is None else foreseen(request, units)
+            journal.forecast = route.forecast(request)
             if request.arrival.task is not None and self._bench.tasks is not None:
                 route = await self._bench.tasks.admit(rules.world, identity, route, journal)
             limits = identity.limits + rules.world.tenancy.of_model(request.model)

@@ -23,7 +23,6 @@ from gateway.rules.guards import Guards
 from gateway.rules.route import Route
 from gateway.types import ChatRequest, Context, Outcome, Status
 from gateway.wire.guarded_formats import answers_in_words
-from gateway.wire.passed_forecast import foreseen
 
 
 @dataclass(slots=True, eq=False)
@@ -69,9 +68,7 @@ class Guarded:
     def _anew(self, ctx: Context, request: ChatRequest) -> Context:
         """What the policies see of a request that guards have changed; nobody sees the other one from here on."""
         self.journal.request = request
-        units = request.units
-        forecast = self.route.classifier.forecast(request) if units is None else foreseen(request, units)
-        self.journal.forecast = forecast
+        forecast = self.journal.forecast = self.route.forecast(request)
         return self.route.context(request, forecast, priced_only=ctx.priced_only)
 
     async def _before(self, hearing: Hearing) -> None:

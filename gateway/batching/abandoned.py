@@ -30,7 +30,6 @@ from gateway.rules.world import World
 from gateway.trace_context import child
 from gateway.types import Attempt, Candidate, Context, Status
 from gateway.wire.formats import FORMATS
-from gateway.wire.passed_forecast import foreseen
 
 _WORDS = "the gateway was killed while it ran: usage and cost are what was expected of it"
 
@@ -72,8 +71,7 @@ class Abandoned:
         request = journal.request = FORMATS[journal.arrival.operation].read(journal.arrival, line.body)
         route = world.match(request.model)
         journal.route = route.name
-        units = request.units
-        journal.forecast = route.classifier.forecast(request) if units is None else foreseen(request, units)
+        journal.forecast = route.forecast(request)
         ctx = route.context(request, journal.forecast)
         decision = decide(route, ctx, self._bench.fleet.snapshot(route, ctx, world.backends))
         asked = [bill.candidate for bill in decision.order] + [out.candidate for out in decision.excluded]

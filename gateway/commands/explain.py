@@ -41,7 +41,6 @@ from gateway.trace_context import new_trace
 from gateway.types import Arrival, Decision, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
-from gateway.wire.passed_forecast import foreseen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,8 +116,7 @@ def explain(world: World, body: bytes, operation: Operation | None = None) -> Ex
     )
     request = FORMATS[operation].read(arrival, body, BodyLimits())
     route = world.match(request.model)
-    units = request.units
-    forecast = route.classifier.forecast(request) if units is None else foreseen(request, units)
+    forecast = route.forecast(request)
     ctx = route.context(request, forecast)
     snapshot = Fleet(
         clock=clock, shared=MemoryShared(clock), prices=PriceBook(read_settings().state_dir / PRICES_FILE)

@@ -63,8 +63,8 @@ class TaskAdmission:
             raise _refusal(short)
         other = next(known for known in world.routes if known.name == effective.otherwise)
         journal.route = other.name
-        if journal.request is not None and journal.request.units is None:
-            journal.forecast = other.classifier.forecast(journal.request)
+        if journal.request is not None:
+            journal.forecast = other.forecast(journal.request)
         own = effective_budget(other, None, None)
         if own.amounts:
             short = await self._reserve(world, other, journal, own.amounts, beside=True)

@@ -15,6 +15,7 @@ from gateway.rules.name_pattern import name_pattern
 from gateway.rules.steer import Steer
 from gateway.task import TaskRule
 from gateway.types import Arrival, Candidate, ChatRequest, Context
+from gateway.wire.passed_forecast import foreseen
 from gateway.worth import Deadline, Worth
 
 Term = Callable[[Context, Sequence[Candidate]], Sequence[float]]
@@ -112,6 +113,10 @@ class Route:
     def watched(self) -> bool:
         """Whether its answers are judged, before or after they are served, or its requests copied."""
         return self.judging is not None or self.cascade != () or self.shadow is not None
+
+    def forecast(self, request: ChatRequest) -> Forecast:
+        """What a request will weigh: by the route's classifier, or by its units where no text is written."""
+        return self.classifier.forecast(request) if request.units is None else foreseen(request, request.units)
 
     def context(self, request: ChatRequest, forecast: Forecast, *, priced_only: bool = False) -> Context:
         """All that the policies of this route may look at."""

@@ -96,7 +96,7 @@ async def test_files_that_have_no_room_come_back_later(open_front: Any, provider
     answer = await second.answer()
     assert (503, "1", "overloaded") == (answer.status, answer.header("retry-after"), answer.json["error"]["code"])
     first.hang_up()
-    await eventually(lambda: front.gateway.pipeline._uploads.held == 0)
+    await eventually(lambda: front.gateway.pipeline._bodies.held == 0)
     provider.instead = None
     assert 200 == (await front.http.post(path, content=ASKED, headers=HEADERS)).status_code
 
