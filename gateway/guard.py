@@ -13,6 +13,9 @@ from gateway.guard_mark import Action, Stage
 from gateway.judgement import Answer, HttpInquiry, Reply
 from gateway.types import ChatRequest
 
+CREDENTIALS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
+"""Headers of a client, in lower case, that no guard sees."""
+
 
 class Text(NamedTuple):
     """One text of a request or an answer.

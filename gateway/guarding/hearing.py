@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from gateway.errors import GuardBlocked, GuardSilent
-from gateway.guard import Seen, Text, no_answer
+from gateway.guard import CREDENTIALS, Seen, Text, no_answer
 from gateway.guard_mark import WORD, Action, GuardMark, Stage
 from gateway.guarding.guardroom import Guardroom
 from gateway.judgement import Answer
@@ -12,7 +12,7 @@ from gateway.rules.guards import GuardRule
 from gateway.types import ChatRequest
 from gateway.wire.answers import read_answer
 
-CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"cookie", b"proxy-authorization"})
+_HIDDEN = frozenset(name.encode() for name in CREDENTIALS)
 
 
 class Hearing:
@@ -63,7 +63,7 @@ class Hearing:
             raise refusal(rule, mark)
 
     def _seen(self, stage: Stage, texts: Sequence[Text], answer: Callable[[], Answer | None] = no_answer) -> Seen:
-        headers = [header for header in self._headers if header[0] not in CREDENTIALS]
+        headers = [header for header in self._headers if header[0] not in _HIDDEN]
         return Seen(stage=stage, request=self.request, texts=texts, answer=answer, headers=headers)
 
     async def _hear(self, rule: GuardRule, seen: Seen, *, why_not: str = "") -> tuple[str, ...] | None:

@@ -1,7 +1,6 @@
 """Values inside JSON text replaced by their paths; all else stays as it was written, byte for byte."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -34,10 +33,3 @@ def with_values(text: bytes, changes: Mapping[Path, bytes]) -> bytes:
     for name, inner in below.items():
         members[str(name)] = Raw(with_values(bytes(members[str(name)]), inner))
     return _ENCODE(members)
-
-
-def value_at(tree: Any, path: Path) -> Any:
-    """What a parsed JSON value has at a path."""
-    for step in path:
-        tree = tree[step]
-    return tree

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from gateway.guard import ALLOWED, CannotSay, Seen, Verdict
+from gateway.guard import ALLOWED, CREDENTIALS, CannotSay, Seen, Verdict
 from gateway.guard_mark import Action, Stage
 from policies.guard._patterns import Patterns
 from policies.guard._redaction import redacted
@@ -12,7 +12,6 @@ from policies.guard._seen_by_cel import NAMES, variables
 
 _MOST_CHARACTERS = 2000
 _MOST_HEADERS = 16
-_CREDENTIALS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
 _STRINGS = re.compile(r"""[rR]?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
 _MACRO = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(")
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*(\w+)\s*,")
@@ -69,7 +68,7 @@ class Cel:
     def __post_init__(self) -> None:
         if (self.action == "redact") != bool(self.patterns):
             raise ValueError("`patterns` are what `action: redact` replaces, and for no other action")
-        known = [name for name in self.headers if name != name.lower() or name in _CREDENTIALS]
+        known = [name for name in self.headers if name != name.lower() or name in CREDENTIALS]
         if known or len(self.headers) > _MOST_HEADERS:
             raise ValueError(f"`headers` are at most {_MOST_HEADERS} names in lower case, and none of credentials")
         object.__setattr__(self, "_program", _compiled(self.expression))

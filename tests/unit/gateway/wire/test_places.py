@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.types import Operation
-from gateway.wire.json_edits import value_at, with_values
+from gateway.wire.json_edits import Path, with_values
 from gateway.wire.places import answer_places, has_tokens, request_places
 
 REQUESTS: list[tuple[Operation, dict[str, Any], list[tuple[str, str, str]]]] = [
@@ -135,7 +135,7 @@ def test_texts_of_requests(operation: Operation, body: dict[str, Any], expected:
     found = request_places(operation, body)
     assert expected == [(place.text, place.kind, place.role) for place in found]
     for place in found:
-        value = value_at(body, place.path)
+        value = _value_at(body, place.path)
         assert place.text == (msgspec.json.encode(value).decode() if place.is_json else value)
 
 
@@ -215,12 +215,12 @@ def test_a_value_is_replaced_and_nothing_else(tree: Any, data: st.DataObject) ->
     path = data.draw(st.sampled_from(_paths(tree)))
     text = msgspec.json.encode(tree)
     changed = msgspec.json.decode(with_values(text, {path: b'"new"'}))
-    assert "new" == value_at(changed, path)
+    assert "new" == _value_at(changed, path)
     assert msgspec.json.decode(with_values(text, {})) == msgspec.json.decode(text)
     for other in _paths(tree):
         shorter = min(len(other), len(path))
         if other[:shorter] != path[:shorter]:
-            assert value_at(msgspec.json.decode(text), other) == value_at(changed, other)
+            assert _value_at(msgspec.json.decode(text), other) == _value_at(changed, other)
 
 
 def test_numbers_and_unknown_members_keep_their_digits() -> None:
@@ -228,3 +228,10 @@ def test_numbers_and_unknown_members_keep_their_digits() -> None:
     body = b'{"a":[{"big":12345678901234567890123,"exact":1.10,"text":"x"}],"b":1e-7}'
     expected = b'{"a":[{"big":12345678901234567890123,"exact":1.10,"text":"y"}],"b":1e-7}'
     assert expected == with_values(body, {("a", 0, "text"): b'"y"'})
+
+
+def _value_at(tree: Any, path: Path) -> Any:
+    """What a parsed JSON value has at a path."""
+    for step in path:
+        tree = tree[step]
+    return tree
