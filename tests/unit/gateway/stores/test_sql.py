@@ -95,8 +95,8 @@ async def test_keeps_a_row_a_request_and_a_row_an_attempt(
         "prompt_tokens": 100, "cached_tokens": 40, "output_tokens": 51, "ttft_s": 0.5, "duration_s": 2.5,
         "cost_pico_usd": 120_000_000, "attempts": 2, "trace_id": f"{3:032x}", "unverified_user": "",
         "task": "", "stage": "", "task_key": None, "backend": "groq", "backend_model": "llama",
-        "ttft_step": -24, "e2e_step": 31, "tpot_step": None, "itl_step": None, "cache": "", "saved_pico_usd": None, "guards": "",
-        "decision": None, "blocks": None,
+        "ttft_step": -24, "e2e_step": 31, "tpot_step": None, "itl_step": None, "cache": "", "saved_pico_usd": None,
+        "guards": "", "decision": None, "blocks": None,
     } == request  # fmt: skip
     assert [
         {

@@ -91,7 +91,10 @@ def test_every_documented_field_reaches_the_upstream(name: str, read_chat: Read)
         "stream_options": {"include_usage": True, "include_obfuscation": False},
         "temperature": 0.125,
         "tool_choice": {"type": "function", "function": {"name": "f"}},
-        "tools": [{**TOOL, "function": {**TOOL["function"], "strict": True}}, {"type": "custom", "custom": {"name": "p"}}],
+        "tools": [
+            {**TOOL, "function": {**TOOL["function"], "strict": True}},
+            {"type": "custom", "custom": {"name": "p"}},
+        ],
         "top_logprobs": 4,
         "top_p": 0.5,
         "user": "u",
