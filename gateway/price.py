@@ -148,9 +148,12 @@ class Price(UnitPrice):
         return self.by_units and not (self.input_usd_per_mtok or self.output_usd_per_mtok)
 
     def _known_usd(self, rates: _Rates, usage: Usage, units: Units) -> Decimal:
+        heard_tokens = units.audio_tokens + units.image_tokens
         drawn_tokens = units.output_audio_tokens + units.output_image_tokens
         if drawn_tokens > usage.output_tokens:  # a forecast, of what is not written word by word
             usage = replace(usage, output_tokens=drawn_tokens)
+        if heard_tokens > usage.prompt_tokens:  # nor read
+            usage = replace(usage, prompt_tokens=usage.prompt_tokens + heard_tokens)
         usd = _usd(rates, usage) + self.media_usd(units, input_pico=rates.input, output_pico=rates.output)
         return max(_rounded(sum(filter(None, self.amounts(units)), usd)), Decimal(0))
 

@@ -12,6 +12,8 @@ from gateway.wire.format import BYTES_PER_TOKEN
 
 _AUDIO_BYTES_PER_S = 16_000
 """Of MP3 at its usual 128 kbit/s. Only for what is reserved and decided: what is paid, the upstream says."""
+_AUDIO_TOKENS_PER_S = 10
+"""OpenAI's, of what a user says: a token for each 100 ms."""
 _DOCUMENTS_PER_SEARCH = 100
 """Cohere's: https://docs.cohere.com/docs/rerank-overview."""
 _SPOKEN_TOKENS_PER_CHARACTER = Decimal("1.4")
@@ -23,9 +25,11 @@ _IMAGE_TOKENS = {"low": 272, "medium": 1056, "high": 4160}
 def foreseen(request: ChatRequest, units: Units) -> Forecast:
     """The forecast of a request of which ``units`` are known. Nothing is written word by word, which takes its time."""
     pictures = units.images or 0
+    audio_s = _audio_s(request, units)
     known = replace(
         units,
-        audio_s=_audio_s(request, units),
+        audio_s=audio_s,
+        audio_tokens=int(audio_s or 0) * _AUDIO_TOKENS_PER_S,
         searches=_searches(units.documents),
         output_audio_tokens=ceil((units.characters or 0) * _SPOKEN_TOKENS_PER_CHARACTER),
         output_image_tokens=pictures * _IMAGE_TOKENS.get(units.quality, _IMAGE_TOKENS["medium"]),

@@ -56,11 +56,13 @@ async def test_money_is_reserved_and_settled(open_front: Any) -> None:
     assert [15_000_000_000, 15_000_000_000, 0] == [row["cost_pico_usd"] for row in await front.rows()]
 
 
-async def test_what_does_not_say_what_it_took_is_not_free_of_limits(open_front: Any) -> None:
+@pytest.mark.parametrize(("model", "usd"), [("whisper-1", 0.0002), ("gpt-4o-transcribe", 0.00012)])
+async def test_what_does_not_say_what_it_took_is_not_free_of_limits(open_front: Any, model: str, usd: float) -> None:
     """Subtitles do not say how long the sound was: their cost is unknown, and what was reserved is settled."""
-    limits = [{"usd": 0.0002, "per": "day"}]
+    limits = [{"usd": usd, "per": "day"}]
     front = await open_front({"tenants": {"acme": {"keys_sha256": [_digest()], "limits": limits}}})
-    second = FORM.replace(b"\x00\xff", b"\x00" * 16_000).replace(
+    second = FORM.replace(b"\x00\xff", b"\x00" * 16_000).replace(b"whisper-1", model.encode())
+    second = second.replace(
         b"\r\n--b--", b'\r\n--b\r\nContent-Disposition: form-data; name="response_format"\r\n\r\nsrt\r\n--b--'
     )
     path, headers = "/v1/audio/transcriptions", {**BEARER, **FORM_TYPE}

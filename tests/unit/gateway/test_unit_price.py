@@ -100,6 +100,13 @@ def test_of_pictures_their_tokens_are_foreseen() -> None:
     assert USD("0.033792") == price.cost_usd(_units(DRAW, images=1, counted=True, output_image_tokens=1056))
 
 
+def test_of_sound_its_tokens_are_foreseen() -> None:
+    """Beside those of the text that goes with it."""
+    price = _price(input_usd_per_mtok="2", output_usd_per_mtok="10", audio_input_usd_per_mtok="6")
+    heard = Usage(prompt_tokens=100, units=Units(work=Work.LISTENING, counted=True, audio_tokens=1000))
+    assert USD("0.0062") == price.cost_usd(heard)
+
+
 def test_a_count_of_our_own_is_marked() -> None:
     """As of texts."""
     usage = Usage(estimated=True, units=Units(work=SPEAK, characters=1000))

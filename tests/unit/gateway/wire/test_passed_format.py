@@ -165,6 +165,7 @@ def test_what_it_will_weigh() -> None:
     assert [8320, 0, 0, 0] == [forecast.units.output_image_tokens for forecast in forecasts if forecast.units]
     assert [None, Decimal(2), None, None] == [forecast.units.audio_s for forecast in forecasts if forecast.units]
     assert [None, None, 2, None] == [forecast.units.searches for forecast in forecasts if forecast.units]
+    assert [0, 20, 0, 0] == [forecast.units.audio_tokens for forecast in forecasts if forecast.units]
     assert [0, 0, 0, 1260] == [forecast.units.output_audio_tokens for forecast in forecasts if forecast.units]
 
 
