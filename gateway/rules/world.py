@@ -227,8 +227,8 @@ def _target(given: str | TargetSpec, where: str, spec: RouteSpec, backends: Mapp
             )
         return Target(backend=name, model=model, drain=drain)
     if len(served) > 1 and not facts.discovered and not all(pattern in served for pattern in spec.models):
-        example = f"{name}/{next(iter(served))}"
-        raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=f"name one: `{example}`")
+        hint = f"name one: `{name}/{next(iter(served))}`, or let the route's `models` be names that `{name}` lists"
+        raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=hint)
     return Target(backend=name, model=None, drain=drain)
 
 
