@@ -11,6 +11,7 @@ from gateway.wire import ollama_errors
 from gateway.wire.format import DEFAULT_LIMITS, MAX_EVENT_BYTES, BodyLimits, Estimate, estimate_output
 from gateway.wire.json_body import edit
 from gateway.wire.ollama_stream import OllamaStream
+from gateway.wire.ollama_turns import refuse_other_spellings
 from gateway.wire.ollama_whole import OllamaWhole
 
 
@@ -27,6 +28,8 @@ class OllamaFormat:
 
     def upstream_body(self, request: ChatRequest, model: str) -> bytes:
         """See ``Format.upstream_body``."""
+        if self.operation is Operation.OLLAMA_CHAT and "messages" in request.raw:
+            refuse_other_spellings(request.raw["messages"])
         return edit(request.raw, {"model": msgspec.json.encode(model)})
 
     def whole(self, request: ChatRequest) -> OllamaWhole:  # noqa: ARG002  # the door's signature

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation import FunctionCall, Message, Part, ToolCall
+from gateway.errors import InvalidRequest
 from gateway.wire.ollama_pictures import part_fields, pictures
 from gateway.wire.openai_fields import Fields, Name
 
@@ -18,6 +19,7 @@ _ROLES = frozenset({"system", "user", "assistant", "tool"})
 _KNOWN = frozenset(
     {"role", "content", "thinking", "thinking_blocks", "images", "tool_calls", "tool_name", "tool_call_id"}
 )
+_NAMES = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -114,6 +116,24 @@ class Turns:
             return turn.tool_call_id
         self.lost.append(f"{where}.tool_name" if turn.tool_name else where)
         return ""
+
+
+def refuse_other_spellings(messages: Raw) -> None:
+    """Holds messages that go up as they came to the spelling of their fields.
+
+    Ollama does not mind the case of a name, and of two of one kind the last counts for it: what we have read, and what
+    guards have seen, would not be what the model reads.
+
+    Raises:
+        InvalidRequest: a field is spelled in another way.
+    """
+    if bytes(messages) == b"null":
+        return
+    for at, message in enumerate(_NAMES(messages)):
+        for name in message.keys() - _KNOWN:
+            if (known := name.casefold()) in _KNOWN:
+                words = f"messages[{at}] has a field that some would take for {known}"
+                raise InvalidRequest(words, param=f"messages[{at}].{known}")
 
 
 def lost_in(messages: list[Mapping[str, Any]]) -> list[str]:
