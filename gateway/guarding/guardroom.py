@@ -17,7 +17,7 @@ from gateway.seldom import Seldom
 
 _log = logging.getLogger(__name__)
 
-_LONG_BYTES = 32 * 1024
+_LONG_BYTES, _MANY_TEXTS = 32 * 1024, 2000
 """From here on a look takes so long that others should be served meanwhile."""
 
 Heard = tuple[Verdict, GuardMark]
@@ -78,7 +78,7 @@ class Guardroom:
         length_bytes = sum(len(text.text.encode("utf-8", "surrogatepass")) for text in seen.texts)
         if length_bytes > rule.most_bytes:
             raise CannotSay(f"more than {rule.most_bytes} bytes")
-        if length_bytes <= _LONG_BYTES:
+        if length_bytes <= _LONG_BYTES and len(seen.texts) <= _MANY_TEXTS:
             return _looked(rule.guard, seen)
         if self._threads.hangs(rule, longer_than_s=rule.timeout_s):
             raise CannotSay("an earlier text is still looked at")

@@ -1,6 +1,6 @@
 """What comes whole, a request or an answer, as guards see it, and with other words in it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -9,9 +9,12 @@ from gateway.guard import Text
 from gateway.guarding.transcript import Transcript
 from gateway.types import ChatRequest, Operation
 from gateway.wire.json_edits import Path, with_values
-from gateway.wire.json_structure import tells_a_name_twice
+from gateway.wire.json_structure import outside_strings, tells_a_name_twice
 from gateway.wire.places import REQUEST_FIELDS, Place, answer_places, beside, has_tokens, request_places
 from gateway.wire.upstream_json import opened_object
+
+MOST_MEMBERS = 65_536
+"""In a request, or in the arguments of its calls: to look into more would keep everybody else waiting for seconds."""
 
 _DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
@@ -38,6 +41,9 @@ class WholeTexts:
         return changes
 
 
+_TOO_MANY = WholeTexts({}, (), unreadable=f"it has more than {MOST_MEMBERS} members")
+
+
 def told_once(body: bytes) -> bytes:
     """An answer's body, of two members of one name without the first, at which nobody would look.
 
@@ -61,11 +67,24 @@ def answer_texts(operation: Operation, body: bytes) -> WholeTexts:
 def request_texts(request: ChatRequest) -> WholeTexts:
     """The texts of a request."""
     operation, raw = request.arrival.operation, request.raw
-    looked_at = [name for name in REQUEST_FIELDS.get(operation, ()) if name in raw]
-    tree = {name: _DECODE(raw[name]) for name in looked_at}
-    twice = any(tells_a_name_twice(bytes(raw[name]), tree[name]) for name in looked_at)
+    looked_at = {name: bytes(raw[name]) for name in REQUEST_FIELDS.get(operation, ()) if name in raw}
+    if _has_too_many_members(looked_at.values()):
+        return _TOO_MANY
+    tree = {name: _DECODE(value) for name, value in looked_at.items()}
+    twice = any(tells_a_name_twice(value, tree[name]) for name, value in looked_at.items())
     why_not = "a name is there twice" if twice else _why_not(request, tree)
-    return WholeTexts(tree, request_places(operation, tree), unreadable=why_not)
+    places = request_places(operation, tree)
+    if sum(place.text.count(",") for place in places if place.kind == "arguments") > MOST_MEMBERS:
+        return _TOO_MANY
+    return WholeTexts(tree, places, unreadable=why_not)
+
+
+def _has_too_many_members(values: Collection[bytes]) -> bool:
+    """Known by counting, before anything is built; most requests have fewer commas, even those in their texts."""
+    if sum(value.count(b",") for value in values) <= MOST_MEMBERS:
+        return False
+    quotes = sum(value.count(b'"') - value.count(b'\\"') for value in values)
+    return quotes > 4 * MOST_MEMBERS or sum(outside_strings(value).count(b",") for value in values) > MOST_MEMBERS
 
 
 def _why_not(request: ChatRequest, tree: Any) -> str:

@@ -1,10 +1,12 @@
-"""Answers that come whole, as guards see them."""
+"""What comes whole, a request or an answer, as guards see it."""
+
+from typing import Any
 
 import msgspec
 import pytest
 
-from gateway.guarding.whole_texts import answer_texts, told_once
-from gateway.types import Operation
+from gateway.guarding.whole_texts import MOST_MEMBERS, answer_texts, request_texts, told_once
+from gateway.types import Arrival, ChatRequest, Operation, TraceContext
 
 BODY = b'{"message":{"tool_calls":[{"function":{"name":"f","arguments":%b}}]}}'
 
@@ -27,3 +29,38 @@ def test_what_goes_out_is_what_was_seen() -> None:
     body = told_once(BODY % b'{"a":"4111 1111","a":"x"}')
     assert ["x"] == [text.text for text in answer_texts(Operation.OLLAMA_CHAT, body).transcript.texts]
     assert body == msgspec.json.encode(msgspec.json.decode(body))
+
+
+ARRIVAL = Arrival(
+    id="req-1",
+    operation=Operation.CHAT,
+    tenant="acme",
+    received_s=0.0,
+    received_unix_s=0.0,
+    trace=TraceContext(trace_id="0" * 31 + "1", span_id="0" * 15 + "1"),
+)
+MANY = MOST_MEMBERS + 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"messages": [{"role": "user", "content": [{"text": ""}] * MANY}]}, id="parts"),
+        pytest.param({"messages": [{"function_call": {"arguments": f"[{'1,' * MANY}1]"}}]}, id="arguments"),
+        pytest.param({"tools": [[]] * MANY}, id="tools"),
+        pytest.param({"tools": {"enum": [""] * 3 * MANY}}, id="strings"),
+    ],
+)
+def test_what_has_very_many_members_is_not_looked_into(fields: dict[str, Any]) -> None:
+    """It would keep everybody else waiting: there is no guard who can say, and nothing is gone through."""
+    raw = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()}
+    texts = request_texts(ChatRequest(arrival=ARRIVAL, model="m", raw=raw))
+    assert ([], "it has more than 65536 members") == (texts.transcript.texts, texts.unreadable)
+
+
+def test_commas_and_quotes_in_a_text_are_no_members() -> None:
+    """However many there are."""
+    text = ',"' * 5 * MANY
+    raw = {"messages": msgspec.Raw(msgspec.json.encode([{"role": "user", "content": text}]))}
+    texts = request_texts(ChatRequest(arrival=ARRIVAL, model="m", raw=raw))
+    assert ([text], "") == ([one.text for one in texts.transcript.texts], texts.unreadable)
