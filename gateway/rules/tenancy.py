@@ -19,6 +19,7 @@ OPEN_HOUSE = "default"
 
 
 _STANDARD = Precedence()
+_LATEST = ":latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +74,7 @@ class Tenancy:
 
     def of_model(self, model: str) -> tuple[Limit, ...]:
         """The limits that hold for a model, whoever asks for it."""
-        return tuple(
-            [limit for pattern, limits in self.models if name_pattern(pattern).fullmatch(model) for limit in limits]
-        )
+        return tuple([limit for pattern, limits in self.models if _answers(pattern, model) for limit in limits])
 
 
 def build_tenancy(policy: PolicyFile) -> Tenancy:
@@ -171,4 +170,11 @@ def _limits(policy: PolicyFile, scope: str, specs: Sequence[LimitSpec], where: s
 
 @lru_cache(maxsize=1024)
 def _any_answers(patterns: tuple[str, ...], model: str) -> bool:
-    return any(name_pattern(pattern).fullmatch(model) for pattern in patterns)
+    return any(_answers(pattern, model) for pattern in patterns)
+
+
+def _answers(pattern: str, model: str) -> bool:
+    """Whether a pattern stands for a model by either of its names: to Ollama, ``m`` and ``m:latest`` are the same."""
+    matches = name_pattern(pattern).fullmatch
+    other = model.removesuffix(_LATEST) if model.endswith(_LATEST) else f"{model}{_LATEST}"
+    return matches(model) is not None or matches(other) is not None

@@ -69,6 +69,22 @@ limits:
     assert ["backend:groq/requests/minute"] == [limit.name for limit in tenancy.backends["groq"]]
 
 
+@pytest.mark.parametrize("written", ["llama", "llama:latest", "ll*"])
+@pytest.mark.parametrize("asked", ["llama", "llama:latest"])
+def test_a_model_of_ollamas_has_two_names(written: str, asked: str) -> None:
+    """Whichever is written and whichever is asked for: who may use it may, and its limits hold."""
+    tenancy = _tenancy(f"""
+limits: {{models: {{"{written}": [{{requests: 9, per: day}}]}}}}
+tenants: {{acme: {{keys_sha256: [{A}], models: ["{written}"]}}}}
+""")
+    tenancy.keys[A].check(asked, "chat")
+    assert [9] == [limit.amount for limit in tenancy.of_model(asked)]
+    with pytest.raises(ModelNotFound):
+        tenancy.keys[A].check("small", "chat")
+    with pytest.raises(ModelNotFound):
+        tenancy.keys[A].check("llama:7b" if "*" not in written else "small:7b", "chat")
+
+
 def test_what_a_tenant_may_not_use_is_told_like_what_does_not_exist() -> None:
     """So that nobody learns the names of others' models."""
     tenancy = _tenancy(
