@@ -3,18 +3,17 @@
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.guard import CannotSay
 from gateway.judgement import HttpInquiry, Reply
+from policies._service_address import check_address
 
 HeaderValue = str | Mapping[Literal["env"], str]
 """A header's value in YAML: the text itself, or ``{env: NAME}`` for a secret."""
 
 _OK = 200
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NAME = re.compile(r"[a-z0-9-]{1,64}\Z")
 _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?\Z")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}\Z")
@@ -32,11 +31,7 @@ def check_service(
     Raises:
         ValueError: saying what.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.fragment:
-        raise ValueError("`url` must be an address such as https://guard.example.com/v1/check, without a user")
-    if parts.scheme == "http" and not (plain_http or parts.hostname in _LOOPBACK):
-        raise ValueError("`url` must begin with https://, unless `plain_http` allows others to read along")
+    check_address(url, plain_http=plain_http, example="https://guard.example.com/v1/check")
     if max_reply_bytes <= 0:
         raise ValueError("`max_reply_bytes` must be more than zero")
     named = [value["env"] for value in headers.values() if not isinstance(value, str)]

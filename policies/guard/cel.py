@@ -1,21 +1,16 @@
 """Decides by an expression in the Common Expression Language."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from gateway.guard import ALLOWED, CREDENTIALS, CannotSay, Seen, Verdict
 from gateway.guard_mark import Action, Stage
+from policies._expressions import compiled
 from policies.guard._patterns import Patterns
 from policies.guard._redaction import redacted
 from policies.guard._seen_by_cel import NAMES, variables
 
-_MOST_CHARACTERS = 2000
 _MOST_HEADERS = 16
-_STRINGS = re.compile(r"""[rR]?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
-_MACRO = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(")
-_BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*(\w+)\s*,")
-"""What stands for one item in a macro: a name of the expression's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +66,7 @@ class Cel:
         known = [name for name in self.headers if name != name.lower() or name in CREDENTIALS]
         if known or len(self.headers) > _MOST_HEADERS:
             raise ValueError(f"`headers` are at most {_MOST_HEADERS} names in lower case, and none of credentials")
-        object.__setattr__(self, "_program", _compiled(self.expression))
+        object.__setattr__(self, "_program", compiled(self.expression, NAMES, extra="guards", may_nest=False))
         object.__setattr__(self, "_patterns", Patterns(self.patterns) if self.patterns else None)
 
     @property
@@ -96,42 +91,3 @@ class Cel:
             return ALLOWED
         texts = redacted(seen, self._patterns, self.replacement) if self._patterns is not None else ()
         return Verdict(action=Action(self.action), texts=texts, annotations=annotations)
-
-
-def _compiled(expression: str) -> Any:
-    """The program.
-
-    Raises:
-        ValueError: it is none, is too long, may take too long, or names what there is not.
-    """
-    if len(expression) > _MOST_CHARACTERS:
-        raise ValueError(f"`expression` must have at most {_MOST_CHARACTERS} characters")
-    try:
-        import cel as cel_language  # noqa: PLC0415  # an extra: whoever lists the guards need not have it
-    except ModuleNotFoundError as error:
-        raise ValueError("this needs `pip install 'headrace[guards]'`") from error
-    try:
-        program = cel_language.compile(expression)
-    except (ValueError, RuntimeError) as error:
-        raise ValueError(f"`expression` is no CEL: {str(error).splitlines()[0]}") from error
-    plain = _STRINGS.sub('""', expression)
-    if _nests(plain):
-        raise ValueError(
-            "`expression` has `all`, `exists`, `filter` or `map` inside another, which could take for ever"
-        )
-    unknown = sorted(set(program.variables()) - NAMES - set(_BOUND.findall(plain)))
-    if unknown:
-        raise ValueError(f"`expression` names `{unknown[0]}`, and there are {', '.join(sorted(NAMES))}")
-    return program
-
-
-def _nests(expression: str) -> bool:
-    """Whether one of the macros stands in another's parentheses. ``expression`` has no strings."""
-    for macro in _MACRO.finditer(expression):
-        depth, at = 1, macro.end()
-        while at < len(expression) and depth:
-            depth += {"(": 1, ")": -1}.get(expression[at], 0)
-            at += 1
-        if _MACRO.search(expression, macro.end(), at):
-            return True
-    return False

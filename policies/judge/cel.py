@@ -1,17 +1,13 @@
 """Judges by an expression in the Common Expression Language."""
 
 import math
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.judgement import Answer, Judgement, cannot_say, failed, passed
 from gateway.types import ChatRequest
+from policies._expressions import compiled
 from policies.judge._choices import plain
-
-_MOST_CHARACTERS = 2000
-_BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*(\w+)\s*,")
-"""What stands for one item in a macro: a name of the expression's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +38,7 @@ class Cel:
     def __post_init__(self) -> None:
         if not 0 < self.passes_from <= 1:
             raise ValueError("`passes_from` must be more than 0 and at most 1")
-        if len(self.expression) > _MOST_CHARACTERS:
-            raise ValueError(f"`expression` must have at most {_MOST_CHARACTERS} characters")
-        try:
-            import cel as cel_language  # noqa: PLC0415  # an extra: whoever lists the judges need not have it
-        except ModuleNotFoundError as error:
-            raise ValueError("this needs `pip install 'headrace[judges]'`") from error
-        try:
-            program = cel_language.compile(self.expression)
-        except (ValueError, RuntimeError) as error:
-            raise ValueError(f"`expression` is no CEL: {str(error).splitlines()[0]}") from error
-        unknown = sorted(set(program.variables()) - _NAMES - set(_BOUND.findall(self.expression)))
-        if unknown:
-            known = ", ".join(sorted(_NAMES))
-            raise ValueError(f"`expression` names `{unknown[0]}`, and there are {known}")
+        program = compiled(self.expression, _NAMES, extra="judges", may_nest=True)
         object.__setattr__(self, "_program", program)
 
     def judge(self, request: ChatRequest, answer: Answer) -> Judgement:

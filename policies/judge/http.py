@@ -1,14 +1,13 @@
 """Asks a service of yours."""
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from gateway.judgement import Answer, HttpInquiry, Judgement, Reply, cannot_say
 from gateway.types import ChatRequest
+from policies._service_address import check_address
 from policies.judge._told import Content, read_opinion, told
 
 _OK = 200
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +48,7 @@ class Http:
     plain_http: bool = False
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.fragment:
-            raise ValueError("`url` must be an address such as https://judge.example.com/v1/verdict, without a user")
-        if parts.scheme == "http" and not (self.plain_http or parts.hostname in _LOOPBACK):
-            raise ValueError("`url` must begin with https://, unless `plain_http` allows others to read along")
+        check_address(self.url, plain_http=self.plain_http, example="https://judge.example.com/v1/verdict")
         if not 0 < self.passes_from <= 1:
             raise ValueError("`passes_from` must be more than 0 and at most 1")
         for name in ("timeout_s", "max_reply_bytes"):
