@@ -8,6 +8,7 @@ import msgspec
 from gateway.guard import Text
 from gateway.guarding.transcript import Transcript
 from gateway.types import ChatRequest, Operation
+from gateway.wire.json_body import opened_fields
 from gateway.wire.json_edits import Path, with_values
 from gateway.wire.json_structure import outside_strings, tells_a_name_twice
 from gateway.wire.places import REQUEST_FIELDS, Place, answer_places, beside, has_tokens, request_places
@@ -16,7 +17,6 @@ from gateway.wire.upstream_json import opened_object
 MOST_MEMBERS = 65_536
 """In a request, or in the arguments of its calls: to look into more would keep everybody else waiting for seconds."""
 
-_DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -65,12 +65,16 @@ def answer_texts(operation: Operation, body: bytes) -> WholeTexts:
 
 
 def request_texts(request: ChatRequest) -> WholeTexts:
-    """The texts of a request."""
+    """The texts of a request.
+
+    Raises:
+        InvalidRequest: it holds a number that is out of range.
+    """
     operation, raw = request.arrival.operation, request.raw
     looked_at = {name: bytes(raw[name]) for name in REQUEST_FIELDS.get(operation, ()) if name in raw}
     if _has_too_many_members(looked_at.values()):
         return _TOO_MANY
-    tree = {name: _DECODE(value) for name, value in looked_at.items()}
+    tree = opened_fields(raw, looked_at)
     twice = any(tells_a_name_twice(value, tree[name]) for name, value in looked_at.items())
     why_not = "a name is there twice" if twice else _why_not(request, tree)
     places = request_places(operation, tree)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.errors import InvalidRequest
 from gateway.guarding.whole_texts import MOST_MEMBERS, answer_texts, request_texts, told_once
 from gateway.types import Arrival, ChatRequest, Operation, TraceContext
 
@@ -56,6 +57,13 @@ def test_what_has_very_many_members_is_not_looked_into(fields: dict[str, Any]) -
     raw = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()}
     texts = request_texts(ChatRequest(arrival=ARRIVAL, model="m", raw=raw))
     assert ([], "it has more than 65536 members") == (texts.transcript.texts, texts.unreadable)
+
+
+def test_a_number_that_no_float_holds_is_the_clients_fault() -> None:
+    """However deep it stands, in a field that guards look into."""
+    raw = {"messages": msgspec.Raw(b'[{"role":"user","content":"hi","x":[1e999]}]')}
+    with pytest.raises(InvalidRequest, match="messages holds a number that is out of range"):
+        request_texts(ChatRequest(arrival=ARRIVAL, model="m", raw=raw))
 
 
 def test_commas_and_quotes_in_a_text_are_no_members() -> None:
