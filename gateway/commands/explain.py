@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--success", action="store_true", help="what was learned of success, and how canaries stand")
     parser.add_argument("--ledger", type=read_place, help="the ledger's file; by default that of the state directory")
     words = "what the body is a request of; told by its fields unless given"
-    parser.add_argument("--format", type=Operation, choices=list(FORMATS), metavar="FORMAT", help=words)
+    parser.add_argument("--format", choices=list(FORMATS), metavar="FORMAT", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -67,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
             kept, verdicts = asyncio.run(_kept(ledger, arguments.entry))
             explanation = explain_kept(world, kept, verdicts, file=str(arguments.policy))
         else:
-            explanation = explain(world, _read_body(arguments.request), arguments.format)
+            operation = Operation(arguments.format) if arguments.format else None
+            explanation = explain(world, _read_body(arguments.request), operation)
     except ConfigurationError:
         raise
     except HeadraceError as error:
@@ -128,7 +129,7 @@ def explain(world: World, body: bytes, operation: Operation | None = None) -> Ex
         as_up = steering.with_success(route, route.steer, ctx, as_up)
     decision = decide(route, ctx, as_up)
     refused = None if decision.order else refusal(route, decision)
-    return Explanation(route=route, forecast=forecast, decision=decision, refused=refused)
+    return Explanation(operation=operation, route=route, forecast=forecast, decision=decision, refused=refused)
 
 
 def explain_kept(world: World, kept: KeptDecision, verdicts: tuple[KeptVerdict, ...] = (), *, file: str) -> Explanation:
@@ -150,6 +151,7 @@ def explain_kept(world: World, kept: KeptDecision, verdicts: tuple[KeptVerdict, 
     decision = decide(route, facts.ctx, tuple(still))
     decision = replace(decision, excluded=(*decision.excluded, *at_home))
     return Explanation(
+        operation=facts.ctx.request.arrival.operation,
         route=route,
         forecast=facts.forecast,
         decision=decision,

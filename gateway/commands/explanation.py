@@ -14,7 +14,7 @@ from gateway.limits.refusal import words
 from gateway.rules.caching import Caching
 from gateway.rules.route import Route, Spill
 from gateway.stores.kept_verdicts import KeptVerdict
-from gateway.types import Bill, Decision
+from gateway.types import Bill, Decision, Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Explanation:
     ``verdicts`` are what judges said of its answers.
     """
 
+    operation: Operation
     route: Route
     forecast: Forecast
     decision: Decision
@@ -62,7 +63,7 @@ def as_text(explanation: Explanation) -> list[str]:
         lines.append(f"spill      {_as_spill(explanation.route.spill)}")
     if explanation.route.cache is not None:
         lines.append(f"cache      {_as_cache(explanation.route.cache, explanation.decision)}")
-    lines += guard_lines(explanation.route.guards)
+    lines += guard_lines(explanation.route.guards, explanation.operation)
     lines += judging_lines(explanation.route)
     if explanation.kept is not None:
         lines.append(f"ledger     {_as_kept(explanation)}")
@@ -148,7 +149,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         ],
         "choice": decision.order[0].candidate.backend if decision.order else None,
         "refused": explanation.refused.code if explanation.refused else None,
-        **guards_as_json(explanation.route.guards),
+        **guards_as_json(explanation.route.guards, explanation.operation),
         **_kept_as_json(explanation),
     }
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from gateway.guard_mark import Stage
 from gateway.rules.guards import GuardRule, Guards
+from gateway.types import Operation
+from gateway.wire.guarded_formats import answers_in_words
 
 _IN_STREAMS = {
     "hold": "holds streams",
@@ -12,12 +14,12 @@ _IN_STREAMS = {
 }
 
 
-def guard_lines(guards: Guards | None) -> list[str]:
+def guard_lines(guards: Guards | None, operation: Operation) -> list[str]:
     """One line for each, in the order in which they look."""
-    return [] if guards is None else [f"guard      {_line(rule)}" for rule in guards.rules]
+    return [] if guards is None else [f"guard      {_line(rule)}" for rule in _met(guards, operation)]
 
 
-def guards_as_json(guards: Guards | None) -> dict[str, Any]:
+def guards_as_json(guards: Guards | None, operation: Operation) -> dict[str, Any]:
     """The same for programs; nothing where there are none."""
     if guards is None:
         return {}
@@ -31,9 +33,13 @@ def guards_as_json(guards: Guards | None) -> dict[str, Any]:
             "timeout_s": rule.timeout_s,
             **({"stream": rule.stream} if rule.stage is Stage.AFTER else {}),
         }
-        for rule in guards.rules
+        for rule in _met(guards, operation)
     ]
     return {"guards": told}
+
+
+def _met(guards: Guards, operation: Operation) -> tuple[GuardRule, ...]:
+    return guards.rules if answers_in_words(operation) else guards.before
 
 
 def _line(rule: GuardRule) -> str:

@@ -252,6 +252,10 @@ def _hint(error: ErrorDetails) -> str:
         return 'the SHA-256 of the key in hex: printf %s "$KEY" | sha256sum'
     if isinstance(error["input"], str) and error["type"] in {"float_type", "int_type"}:
         return "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
+    if error["type"] == "string_type" and isinstance(error["input"], bool | int | float):
+        return (
+            f"to YAML this is {'true or false' if isinstance(error['input'], bool) else 'a number'}: put it in quotes"
+        )
     return ""
 
 

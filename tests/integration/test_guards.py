@@ -189,6 +189,10 @@ def test_explain_says_which_guards_a_request_would_meet(tmp_path: Any, capsys: p
     assert [("cards", "before", "refuse"), ("pattern", "after", "allow")] == [
         (one["name"], one["when"], one["on_error"]) for one in known
     ]
+    request.write_bytes(b'{"model": "any", "prompt": "a cat"}')
+    explain.run(_arguments(file, request, "--format", "image"))
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("guard ")]
+    assert ["guard      before the answer, cards (pattern): redact; where it cannot look: refuse"] == told
 
 
 def _arguments(policy: Any, request: Any, *more: str) -> Any:

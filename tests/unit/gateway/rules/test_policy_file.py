@@ -98,6 +98,13 @@ def test_steps_are_kept_as_they_were_written() -> None:
             "has a form that is not allowed here",
             "sha256sum",
         ),
+        (
+            BACKENDS + "routes: {r: {models: [4.1]}}",
+            "routes.r.models[0]",
+            "should be text",
+            "a number: put it in quotes",
+        ),
+        (BACKENDS + "routes: {r: {models: [no]}}", "routes.r.models[0]", "should be text", "false: put it in quotes"),
         (BACKENDS + "tenants: {t: {}}", "tenants.t", "a tenant needs a key", ""),
         (BACKENDS + "tenants: {t: 3}", "tenants.t", "should be a mapping", ""),
         ("a: 1\nb: 2\na: 3", "line 3", "'a' is there twice", ""),
