@@ -38,31 +38,47 @@ class Patterns:
 
     def finds(self, text: str) -> bool:
         """Whether one of them matches anywhere."""
-        found = self._any.search(text)
+        found = self._any.search(text.encode())
         return found is not None and (found.start() < found.end() or bool(self.spans(text, 0, "")))
 
     def spans(self, text: str, begin: int, instead: str) -> list[Span]:
         r"""What they match from ``begin`` on; what is before is seen by ``\b`` and the like."""
-        found: list[Span] = []
-        if self._any.search(text, begin) is None:  # nearly always, and one search is quicker than many
+        encoded = text.encode()  # once: each search in a text encodes and counts all of it anew
+        places = self._places(encoded, begin if text.isascii() else len(text[:begin].encode()))
+        if text.isascii():
+            return [Span(*place, instead) for place in places]
+        spans: list[Span] = []
+        at = at_bytes = 0
+        for begin_bytes, end_bytes in places:
+            first = at + len(encoded[at_bytes:begin_bytes].decode())
+            at, at_bytes = first + len(encoded[begin_bytes:end_bytes].decode()), end_bytes
+            spans.append(Span(first, at, instead))
+        return spans
+
+    def _places(self, encoded: bytes, begin: int) -> list[tuple[int, int]]:
+        """The same in UTF-8, by its bytes."""
+        found: list[tuple[int, int]] = []
+        if self._any.search(encoded, begin) is None:  # nearly always, and one search is quicker than many
             return found
-        following: list[tuple[int, int] | None] = [_next(pattern, text, begin) for pattern in self._compiled]
+        following = [_next(pattern, encoded, begin) for pattern in self._compiled]
         while True:
             first = min((place for place in following if place is not None), key=lambda it: it[0], default=None)
             if first is None:
                 return found
-            found.append(Span(*first, instead))
+            found.append(first)
             for number, place in enumerate(following):
                 if place is not None and place[0] < first[1]:
-                    following[number] = _next(self._compiled[number], text, first[1])
+                    following[number] = _next(self._compiled[number], encoded, first[1])
 
 
-def _next(pattern: Any, text: str, begin: int) -> tuple[int, int] | None:
+def _next(pattern: Any, encoded: bytes, begin: int) -> tuple[int, int] | None:
     """The place of the next match that is not empty."""
-    found = pattern.search(text, begin)
+    found = pattern.search(encoded, begin)
     while found is not None and found.start() == found.end():
         begin = found.end() + 1
-        found = pattern.search(text, begin) if begin <= len(text) else None
+        while begin < len(encoded) and encoded[begin] & 0xC0 == 0x80:  # noqa: PLR2004  # the rest of a character
+            begin += 1
+        found = pattern.search(encoded, begin) if begin <= len(encoded) else None
     return None if found is None else found.span()
 
 
@@ -82,7 +98,7 @@ def _compiled(pattern: str, *, most_characters: int | None = _MOST_CHARACTERS) -
     except re2.error as error:
         said = error.args[0].decode("utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else "wrong"
         raise ValueError(f"`{pattern}` is no pattern of RE2: {said}") from error
-    if compiled.fullmatch("") is not None:
+    if compiled.fullmatch(b"") is not None:
         raise ValueError(f"`{pattern}` matches an empty text")
     return compiled
 

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -117,3 +118,21 @@ def test_no_match_is_longer_than_what_is_said_to_be_the_longest(pattern: str, te
         return
     longest = guard.longest_chars
     assert longest is None or all(span.end - span.begin <= longest for span in guard.spans(text, 0))
+
+
+@pytest.mark.parametrize("first", ["", "é"], ids=["ascii", "other characters"])
+def test_a_text_of_nothing_but_matches_takes_time_in_proportion(first: str) -> None:
+    """If each match cost a pass over the text, this would take many minutes, and not end within a test's time."""
+    matches = 80_000
+    spans = _guard(r"\b[0-9]{4}\b", "é").spans(first + "4111 " * matches, 1)
+    assert matches - (not first) == len(spans)
+    last = len(first) + 5 * (matches - 1)
+    assert (last, last + 4) == spans[-1][:2]
+
+
+@given(text=st.text(st.sampled_from("ab1é€\U0001f600 \n"), max_size=40), data=st.data())
+def test_places_are_counted_in_characters(text: str, data: st.DataObject) -> None:
+    """Whatever stands before them, and wherever the search begins."""
+    begin = data.draw(st.integers(0, len(text)))
+    expected = [found.span() for found in re.compile("a+|€b?|1\U0001f600*", re.ASCII).finditer(text, begin)]
+    assert expected == [span[:2] for span in _guard("a+", "€b?", "1\U0001f600*").spans(text, begin)]
