@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--success", action="store_true", help="what was learned of success, and how canaries stand")
     parser.add_argument("--ledger", type=read_place, help="the ledger's file; by default that of the state directory")
     words = "what the body is a request of; told by its fields unless given"
-    parser.add_argument("--format", choices=list(FORMATS), metavar="FORMAT", help=words)
+    parser.add_argument("--format", choices=[one.value for one in FORMATS], metavar="FORMAT", help=words)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
