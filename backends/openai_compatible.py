@@ -197,9 +197,7 @@ class OpenAICompatible:
 
     @cached_property
     def _upstream(self) -> Upstream:
-        return Upstream(
-            credential=bearer_header,
-        )
+        return Upstream(credential=bearer_header)
 
     @cached_property
     def _load(self) -> ServedLoad:

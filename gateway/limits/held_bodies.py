@@ -49,7 +49,7 @@ class HeldBodies:
     def _said_bytes(self, headers: RawHeaders) -> int:
         """What the headers say; one that is compressed, or sent in chunks, may become as long as any."""
         known = dict(headers)
-        length = known.get(b"content-length", b"")
+        length = known.get(b"content-length") or b""
         if not length.isdigit() or b"content-encoding" in known:
             return self._longest_bytes
         return min(int(length), self._longest_bytes)

@@ -153,16 +153,10 @@ def _answer(answer: Answer, schemas: Schemas) -> Fields:
 
 def _errors(told: Told, schemas: Schemas) -> Fields:
     """An answer for each status of an error; those that a provider chose are told together."""
-    usual: tuple[type[HeadraceError], ...] = (
-        (HeadraceError,)
-        if told.open
-        else (
-            HeadraceError,
-            Unauthenticated,
-            HeadersTooLarge,
-        )
-    )
-    by_status = sorted({*told.errors, *usual}, key=lambda kind: (kind.http_status, kind.__name__))
+    all_kinds: set[type[HeadraceError]] = {*told.errors, HeadraceError}
+    if not told.open:
+        all_kinds |= {Unauthenticated, HeadersTooLarge}
+    by_status = sorted(all_kinds, key=lambda kind: (kind.http_status, kind.__name__))
     shapes = _ENVELOPES[told.envelope]
     schema = schemas.of(shapes)
     found: Fields = {}

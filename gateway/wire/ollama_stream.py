@@ -76,10 +76,7 @@ class OllamaStream(StreamLook):
         max_line_bytes: the longest line that is let through.
     """
 
-    __slots__ = (
-        "_began",
-        "_lines",
-    )
+    __slots__ = ("_began", "_lines")
 
     def __init__(self, *, max_line_bytes: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The texts in a stream of Ollama's: of a chat, or of a generation."""
 
-from datetime import UTC, datetime
+from time import time
 from typing import Any
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from gateway.types import ChatRequest, Operation
 from gateway.wire.json_structure import tells_a_name_twice
 from gateway.wire.ndjson import LineParser
+from gateway.wire.ollama_counts import utc
 from gateway.wire.places import places_in
 from gateway.wire.sse import SseEvent
 from gateway.wire.stream_texts import Growth, Passing, standing_alone
@@ -69,6 +70,5 @@ class OllamaStreamTexts:
         """See ``StreamTexts.blocked``: a last line, of an answer that a filter stopped."""
         chats = self._operation is Operation.OLLAMA_CHAT
         said: dict[str, Any] = {"message": {"role": "assistant", "content": ""}} if chats else {"response": ""}
-        moment = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        last = {"model": self._model, "created_at": moment, **said, "done": True, "done_reason": "content_filter"}
+        last = {"model": self._model, "created_at": utc(time()), **said, "done": True, "done_reason": "content_filter"}
         return _ENCODE(last) + b"\n"
