@@ -1,6 +1,7 @@
 """Guards over the real pipeline: every client format, streamed and whole."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
@@ -264,10 +265,10 @@ async def test_what_nothing_is_found_in_goes_out_as_it_came(
     for guards in ((guard("after", "redact", stream=mode),), ()):
         async with open_house(policy(*guards, first="text: nothing to see here"), clock=clock) as house:
             exchanges.append(await house.serve(asked(make_exchange, operation, stream=stream)))
-    with_guard, without = exchanges
     ids = [exchange.answer_headers["x-request-id"].removeprefix("req_").encode() for exchange in exchanges]
-    assert with_guard.received.replace(ids[0], b"ID") == without.received.replace(ids[1], b"ID")
-    assert "x-headrace-guards" not in with_guard.answer_headers
+    said = [exchange.received.replace(own, b"ID") for exchange, own in zip(exchanges, ids, strict=True)]
+    assert 1 == len({re.sub(rb'"completed_at":[0-9]+', b"", one) for one in said})  # a second may end between them
+    assert "x-headrace-guards" not in exchanges[0].answer_headers
 
 
 @every_format
