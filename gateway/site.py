@@ -182,8 +182,8 @@ def build_site(outlook: Outlook, *, lifespan: Any) -> Starlette:
     """The Starlette application of the routes that are not inference."""
     routes: list[Any] = [
         *_own_pages(outlook),
-        *ModelPages(outlook.world, started_unix_s=outlook.started_unix_s).routes(),
-        *OllamaPages(outlook.world, started_unix_s=outlook.started_unix_s).routes(),
+        *ModelPages(outlook.world, door=outlook.door, started_unix_s=outlook.started_unix_s).routes(),
+        *OllamaPages(outlook.world, door=outlook.door, started_unix_s=outlook.started_unix_s).routes(),
         *outlook.pages,
     ]
     routes += DocumentPage(lambda: routes).routes()

@@ -13,11 +13,11 @@ _RESERVED_S = 5.0
 """When to come back where requests under way have reserved what is missing, and will hardly use all of it."""
 
 _UNITS = {
-    Measure.REQUESTS: "requests",
-    Measure.INPUT_TOKENS: "prompt tokens",
-    Measure.OUTPUT_TOKENS: "answer tokens",
-    Measure.TOKENS: "tokens",
-    Measure.CONCURRENT: "requests at a time",
+    Measure.REQUESTS: ("request", "requests"),
+    Measure.INPUT_TOKENS: ("prompt token", "prompt tokens"),
+    Measure.OUTPUT_TOKENS: ("answer token", "answer tokens"),
+    Measure.TOKENS: ("token", "tokens"),
+    Measure.CONCURRENT: ("request at a time", "requests at a time"),
 }
 
 
@@ -57,4 +57,7 @@ def words(limit: Limit) -> str:
 
 
 def _said(measure: Measure, amount: int) -> str:
-    return f"${amount / NANO:,.4f}" if measure is Measure.USD else f"{amount:,} {_UNITS[measure]}"
+    if measure is Measure.USD:
+        return f"${amount / NANO:,.4f}"
+    unit, plural = _UNITS[measure]
+    return f"1 {unit}" if amount == 1 else f"{amount:,} {plural}"

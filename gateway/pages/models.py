@@ -7,6 +7,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.door import Door
 from gateway.errors import ModelNotFound
 from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import JSON, Answer, Parameter, Told, in_path
@@ -66,11 +67,13 @@ class ModelPages:
 
     Args:
         world: whose models they are, asked for at each request since a reload may replace it.
+        door: who asks: names that are not for a tenant are not told to it.
         started_unix_s: what a card says of when its model was made.
     """
 
-    def __init__(self, world: Callable[[], World], *, started_unix_s: int) -> None:
+    def __init__(self, world: Callable[[], World], *, door: Callable[[], Door], started_unix_s: int) -> None:
         self._world = world
+        self._door = door
         self._started_unix_s = started_unix_s
 
     def routes(self) -> list[Page]:
@@ -94,17 +97,21 @@ class ModelPages:
 
     async def _all(self, request: Request) -> Response:
         world = self._world()
+        models = self._models(world, request)
         if is_anthropic_client(request.url.path, request.headers.raw):
-            return json_answer(model_page(world.models(), self._started_unix_s, request.query_params))
-        return json_answer({"object": "list", "data": [self._card(world, model) for model in world.models()]})
+            return json_answer(model_page(models, self._started_unix_s, request.query_params))
+        return json_answer({"object": "list", "data": [self._card(world, model) for model in models]})
 
     async def _one(self, request: Request) -> Response:
         name, world = request.path_params["model"], self._world()
-        if name not in world.models():
+        if name not in self._models(world, request):
             raise ModelNotFound("there is no such model; GET /v1/models lists those there are", param="model")
         if is_anthropic_client(request.url.path, request.headers.raw):
             return json_answer(model_info(name, self._started_unix_s))
         return json_answer(self._card(world, name))
+
+    def _models(self, world: World, request: Request) -> tuple[str, ...]:
+        return world.models_for(self._door().identity(request.scope["headers"]))
 
     def _card(self, world: World, model: str) -> dict[str, Any]:
         card = {"id": model, "object": "model", "created": self._started_unix_s, "owned_by": world.owner(model)}

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.door import Door
 from gateway.errors import (
     BodyTooLarge,
     InvalidRequest,
@@ -26,6 +27,7 @@ from gateway.openapi.page import Page, json_answer
 from gateway.openapi.told import Told, json_answer_of
 from gateway.pages.request_body import body_of
 from gateway.rules.cards import model_at
+from gateway.rules.tenancy import Identity
 from gateway.rules.world import World
 from gateway.types import Operation
 from gateway.wire.json_body import decode, skim
@@ -99,11 +101,13 @@ class OllamaPages:
 
     Args:
         world: whose models they are, asked for at each request since a reload may replace it.
+        door: who asks: names that are not for a tenant are not told to it.
         started_unix_s: what is said of when a model was made.
     """
 
-    def __init__(self, world: Callable[[], World], *, started_unix_s: int) -> None:
+    def __init__(self, world: Callable[[], World], *, door: Callable[[], Door], started_unix_s: int) -> None:
         self._world = world
+        self._door = door
         self._made_at = utc(started_unix_s)
 
     def routes(self) -> list[Page]:
@@ -120,14 +124,14 @@ class OllamaPages:
     async def _version(self, _: Request) -> Response:
         return json_answer({"version": API_VERSION})
 
-    async def _tags(self, _: Request) -> Response:
+    async def _tags(self, request: Request) -> Response:
         world = self._world()
-        return json_answer({"models": [self._entry(world, name) for name in world.models()]})
+        return json_answer({"models": [self._entry(world, name) for name in self._models(world, request)]})
 
-    async def _ps(self, _: Request) -> Response:
+    async def _ps(self, request: Request) -> Response:
         """The models that somebody serves now: those are as good as loaded."""
         world = self._world()
-        ready = [name for name in world.models() if any(known for known in _serving(world, name))]
+        ready = [name for name in self._models(world, request) if any(known for known in _serving(world, name))]
         beside = {"expires_at": _NEVER, "size_vram": 0}
         entries = [(self._entry(world, name), _window(world, name)) for name in ready]
         return json_answer(
@@ -142,12 +146,19 @@ class OllamaPages:
         if not given:
             raise InvalidRequest("model is required", param="model")
         name = given if given in world.models() else plain_name(given)
+        self._identity(request).check(name, world.match(name).name)
         window = _window(world, name)  # of a name that only a pattern answers, too
         info: dict[str, Any] = {"general.architecture": _ARCHITECTURE, "general.basename": name}
         if window is not None:
             info[f"{_ARCHITECTURE}.context_length"] = window
         shown = {"details": _details(world, name), "model_info": info, "modified_at": self._made_at}
         return json_answer({**shown, "capabilities": _capabilities(world, name)})
+
+    def _identity(self, request: Request) -> Identity:
+        return self._door().identity(request.scope["headers"])
+
+    def _models(self, world: World, request: Request) -> tuple[str, ...]:
+        return world.models_for(self._identity(request))
 
     def _entry(self, world: World, name: str) -> dict[str, Any]:
         """A line of a list. Its digest stands for the name alone: what is behind it is the policy file's to say."""

@@ -42,14 +42,18 @@ class Identity:
     guards: Guards | None = None
     expires_unix_s: float | None = None
 
+    def admits(self, model: str, route: str) -> bool:
+        """Whether a model, by the name that clients ask for, and the route that answers it are for this tenant."""
+        allowed = self.routes is None or route in self.routes
+        return allowed and (self.models is None or _any_answers(self.models, model))
+
     def check(self, model: str, route: str) -> None:
         """Refuses a model or a route that is not for this tenant, as if there were none.
 
         Raises:
             ModelNotFound: what it may not use is told like what does not exist, so that nobody learns names from it.
         """
-        allowed = self.routes is None or route in self.routes
-        if not allowed or (self.models is not None and not _any_answers(self.models, model)):
+        if not self.admits(model, route):
             raise ModelNotFound("no route answers this model", param="model")
 
 

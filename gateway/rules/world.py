@@ -17,7 +17,7 @@ from gateway.rules.route import Hedge, Patience, Route, Target
 from gateway.rules.spilling import spilling
 from gateway.rules.steered import steered
 from gateway.rules.task_rules import budgeted
-from gateway.rules.tenancy import Tenancy, build_tenancy
+from gateway.rules.tenancy import Identity, Tenancy, build_tenancy
 from gateway.rules.unpriced import with_unpriced
 from gateway.worth import Deadline, Worth
 
@@ -52,6 +52,10 @@ class World:
         named = [model for route in self.routes for model in route.models if "*" not in model]
         behind = [model for route in self.routes for model in self._models_behind(route) if route.answers(model)]
         return tuple(dict.fromkeys((*named, *behind)))
+
+    def models_for(self, identity: Identity) -> tuple[str, ...]:
+        """Those of ``models`` that one tenant may ask for."""
+        return tuple(model for model in self.models() if identity.admits(model, self.match(model).name))
 
     def owner(self, model: str) -> str:
         """A backend that serves the model: the first target of its route that lists it, or the first of all."""

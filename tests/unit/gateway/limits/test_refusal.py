@@ -33,7 +33,7 @@ def _allowance(measure: Measure, amount: int, *, spent: int = 0, held: int = 0, 
             1,
             (
                 "the limit of tenant `acme` is 60 requests per minute: "
-                "0 requests left until 1970-01-01T00:17:00+00:00, and this request may take 1 requests"
+                "0 requests left until 1970-01-01T00:17:00+00:00, and this request may take 1 request"
             ),
             20.0,
         ),

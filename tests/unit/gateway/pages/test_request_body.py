@@ -16,7 +16,8 @@ Message = MutableMapping[str, Any]
 
 def sent(*pieces: bytes) -> list[Message]:
     """The messages of a client that sends all of a body."""
-    return [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces] + [{"type": "http.request"}]
+    more: list[Message] = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    return [*more, {"type": "http.request"}]
 
 
 def request(messages: Iterable[Message], **headers: str) -> Request:
