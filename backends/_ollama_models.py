@@ -18,6 +18,7 @@ from backends._listed_card import ListedCard
 from gateway.errors import UpstreamInvalid
 from gateway.facts import ModelFacts
 from gateway.ports import Clock, Origin
+from gateway.wire.ollama_format import CAPABILITIES
 from gateway.wire.ollama_request import plain_name
 from gateway.wire.upstream_json import object_at, objects, opened_object, text_at, text_of
 
@@ -25,9 +26,6 @@ _MOST_MODELS = 1000
 _TIMEOUT_S = 10.0
 _NANOSECONDS = 1_000_000_000
 _WORD = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,31}")
-_DECLARED: Mapping[str, str] = {"audio": "audio", "insert": "suffix", "tools": "tools", "vision": "vision"}
-"""Ollama's words for what a model can do, and ours."""
-
 _log = logging.getLogger(__name__)
 
 Told = Mapping[str, ModelFacts]
@@ -146,8 +144,8 @@ def _described(shown: Mapping[str, Any], unsaid: ModelFacts) -> ModelFacts:
     """What ``/api/show`` tells."""
     facts, said = unsaid, shown.get("capabilities")
     if isinstance(said, list) and facts.capabilities is not None:
-        has = {_DECLARED[word] for word in map(text_of, said) if word in _DECLARED}
-        facts = replace(facts, capabilities=facts.capabilities - set(_DECLARED.values()) | has)
+        has = {CAPABILITIES[word] for word in map(text_of, said) if word in CAPABILITIES}
+        facts = replace(facts, capabilities=facts.capabilities - set(CAPABILITIES.values()) | has)
     precision = text_at(object_at(shown, "details"), "quantization_level").lower()
     if precision == "unknown" or _WORD.fullmatch(precision) is None:
         precision = ""

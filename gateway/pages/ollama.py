@@ -32,6 +32,7 @@ from gateway.rules.world import World
 from gateway.types import Operation
 from gateway.wire.json_body import decode, skim
 from gateway.wire.ollama_counts import utc
+from gateway.wire.ollama_format import CAPABILITIES
 from gateway.wire.ollama_request import plain_name
 
 API_VERSION = "0.13.3"
@@ -42,11 +43,6 @@ _MOST_DEPTH = 32
 _BODY_TIMEOUT_S = 10.0
 _NEVER = "9999-12-31T23:59:59Z"
 _ARCHITECTURE = "headrace"
-_WORDS: Mapping[str, str] = MappingProxyType(
-    {"audio": "audio", "suffix": "insert", "tools": "tools", "vision": "vision"}
-)
-"""Our words for what a model can do, and Ollama's."""
-
 _REFUSED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("POST", "/api/pull"): "models are not pulled here",
@@ -229,7 +225,7 @@ def _capabilities(world: World, name: str) -> list[str]:
     for target in world.match(name).targets:
         facts = world.backends[target.backend].facts()
         known = facts.models.get(model_at(target, facts, name), facts.unlisted).capabilities
-        able |= {word for ours, word in _WORDS.items() if known is None or ours in known}
+        able |= {word for word, ours in CAPABILITIES.items() if known is None or ours in known}
         writes = facts.operations - {Operation.EMBEDDING, Operation.OLLAMA_EMBED, Operation.OLLAMA_EMBEDDINGS}
         able |= {"completion"} if writes else {"embedding"}
     return ["completion", *sorted(able - {"completion"})] if "completion" in able else sorted(able)

@@ -1,7 +1,8 @@
 """What Ollama's chat and generate endpoints have in common, which is all but the reading of the body."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
@@ -13,6 +14,11 @@ from gateway.wire.json_body import edit
 from gateway.wire.ollama_stream import OllamaStream
 from gateway.wire.ollama_turns import refuse_other_spellings
 from gateway.wire.ollama_whole import OllamaWhole
+
+CAPABILITIES: Mapping[str, str] = MappingProxyType(
+    {"audio": "audio", "insert": "suffix", "tools": "tools", "vision": "vision"}
+)
+"""Ollama's words for what a model can do, and ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
