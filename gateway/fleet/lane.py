@@ -31,7 +31,18 @@ class Look(NamedTuple):
 class Lane:
     """What of a candidate stays the same from request to request, until the backend's facts change."""
 
-    __slots__ = ("_idle", "_load_s", "backend", "cache", "cooling_key", "draining", "facts", "limit", "model", "standing")
+    __slots__ = (
+        "_idle",
+        "_load_s",
+        "backend",
+        "cache",
+        "cooling_key",
+        "draining",
+        "facts",
+        "limit",
+        "model",
+        "standing",
+    )
 
     def __init__(
         self,
