@@ -10,15 +10,18 @@ from http import HTTPStatus
 
 from gateway.errors import GuardBlocked, GuardSilent
 from gateway.exchange import Exchange, RawHeaders, Through
+from gateway.guard import CannotSay
 from gateway.guarding.client_side import ClientSide
 from gateway.guarding.hearing import Hearing
+from gateway.guarding.spoken_texts import is_json, is_stream, spoken_texts
 from gateway.guarding.stream_paths import Flowing, Holding, StreamPath
-from gateway.guarding.whole_texts import answer_texts, told_once
+from gateway.guarding.unread_bytes import UnreadBytes
+from gateway.guarding.whole_texts import AnswerTexts, answer_texts, told_once
 from gateway.rules.guards import GuardRule
 from gateway.types import Operation
 from gateway.wire.guarded_formats import STREAM_TEXTS, event_parser
-from gateway.wire.json_edits import with_values
 from gateway.wire.responses_stream_texts import response_in
+from gateway.wire.spoken_places import TRANSCRIBES
 from gateway.wire.stream_texts import Passing
 
 
@@ -45,6 +48,7 @@ class GuardedAnswer(Through):
         self._parser = event_parser(self.operation)
         self._texts = STREAM_TEXTS[self.operation](self._hearing.request)
         self._path: StreamPath | None = None
+        self._unread: UnreadBytes | None = None
         self._last: Passing | None = None
 
     @property
@@ -66,7 +70,7 @@ class GuardedAnswer(Through):
         """See ``Exchange.answer``. What does not pass is ``refused``, and its backend did well all the same."""
         if status == HTTPStatus.OK:
             try:
-                body = await self._heard(body)
+                body = await self._heard(body, _content_type(headers))
             except (GuardBlocked, GuardSilent) as error:
                 self.refused = error
                 return
@@ -76,6 +80,10 @@ class GuardedAnswer(Through):
     async def open(self, status: int, headers: RawHeaders) -> None:
         """See ``Exchange.open``; what another backend began before, and nobody saw, is forgotten."""
         self._client.begin(status, headers)
+        self._path = self._unread = None
+        if self.operation in TRANSCRIBES and not is_stream(_content_type(headers)):
+            self._unread = UnreadBytes(self._rules, self._hearing, self._client)
+            return
         self._parser = event_parser(self.operation)
         self._texts = STREAM_TEXTS[self.operation](self._hearing.request)
         if self.holds:
@@ -85,6 +93,9 @@ class GuardedAnswer(Through):
 
     async def write(self, data: bytes) -> None:
         """See ``Exchange.write``. Raises as ``StreamPath.take`` does: who serves it need not go on."""
+        if self._unread is not None:
+            await self._unread.pour(data)
+            return
         for event in self._parser.feed(data):
             passing = self._texts.passing(event)
             await self._opened.take(passing)
@@ -93,7 +104,7 @@ class GuardedAnswer(Through):
     async def close(self) -> None:
         """See ``Exchange.close``. What does not pass is ``refused``: its backend has come to its end."""
         try:
-            await self._opened.end()
+            await (self._unread or self._opened).end()
         except (GuardBlocked, GuardSilent) as error:
             self.refused = error
         else:
@@ -111,13 +122,26 @@ class GuardedAnswer(Through):
             raise RuntimeError("a stream is opened before it is written")
         return self._path
 
-    async def _heard(self, body: bytes) -> bytes:
+    async def _heard(self, body: bytes, content_type: str) -> bytes:
         """The body as it goes out."""
-        body = told_once(body)
-        texts = answer_texts(self.operation, body)
+        if self.operation not in TRANSCRIBES or is_json(body, content_type):
+            body = told_once(body)
+        texts = self._texts_of(body, content_type)
         for rule in self._rules:
+            if texts.unreadable:
+                self._hearing.unheard(rule, CannotSay(texts.unreadable))
+                continue
             said = await self._hearing.on_answer(rule, texts.transcript.texts, body, streamed=False)
             if said is not None:
-                body = with_values(body, texts.edits(said))
-                texts = answer_texts(self.operation, body)
+                body = texts.resaid(body, said)
+                texts = self._texts_of(body, content_type)
         return body
+
+    def _texts_of(self, body: bytes, content_type: str) -> AnswerTexts:
+        if self.operation in TRANSCRIBES:
+            return spoken_texts(body, content_type)
+        return answer_texts(self.operation, body)
+
+
+def _content_type(headers: RawHeaders) -> str:
+    return next((value.decode("latin-1") for name, value in headers if name == b"content-type"), "")

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from gateway.guard import Text
+from gateway.guarding.chained_pieces import resaid_pieces
 from gateway.guarding.transcript import Transcript
 from gateway.guarding.window import spread
+from gateway.wire.spoken_stream_texts import SPOKEN
 from gateway.wire.stream_texts import Channel, Growth, Passing
 
 
@@ -25,7 +27,12 @@ class HeldStream:
         changed = self.transcript.rewritten(texts)
         for at, new in changed.items():
             pieces = self._grown[at]
-            spread(pieces, "".join([piece.old for piece in pieces]), new)
+            olds = [piece.old for piece in pieces]
+            if (pieces[0].channel or ())[:1] == SPOKEN:
+                for piece, resaid in zip(pieces, resaid_pieces(olds, [""] * len(olds), new), strict=True):
+                    piece.new = resaid
+            else:
+                spread(pieces, "".join(olds), new)
             for growth in self._again.get(at, ()):
                 growth.new = new
         for event in self._events:

@@ -1,7 +1,7 @@
 """What comes whole, a request or an answer, as guards see it, and with other words in it."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,6 +18,17 @@ MOST_MEMBERS = 65_536
 """In a request, or in the arguments of its calls: to look into more would keep everybody else waiting for seconds."""
 
 _ENCODE = msgspec.json.Encoder().encode
+
+
+class AnswerTexts(Protocol):
+    """The texts of an answer's body. ``unreadable`` is why nobody can look at it; empty where somebody can."""
+
+    transcript: Transcript
+    unreadable: str
+
+    def resaid(self, body: bytes, texts: Sequence[str]) -> bytes:
+        """The body, in which the transcript reads ``texts``."""
+        ...
 
 
 class WholeTexts:
@@ -39,6 +50,10 @@ class WholeTexts:
             changes |= dict(beside(self._tree, place.path))
             changes[place.path] = text.encode() if place.is_json else _ENCODE(text)
         return changes
+
+    def resaid(self, body: bytes, texts: Sequence[str]) -> bytes:
+        """See ``AnswerTexts.resaid``."""
+        return with_values(body, self.edits(texts))
 
 
 _TOO_MANY = WholeTexts({}, (), unreadable=f"it has more than {MOST_MEMBERS} members")

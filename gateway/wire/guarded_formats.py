@@ -10,6 +10,8 @@ from gateway.wire.ollama_stream_texts import LineEvents, OllamaStreamTexts
 from gateway.wire.openai_stream_texts import OpenAIStreamTexts
 from gateway.wire.places import ANSWER_FIELDS
 from gateway.wire.responses_stream_texts import ResponsesStreamTexts
+from gateway.wire.spoken_places import TRANSCRIBES
+from gateway.wire.spoken_stream_texts import SpokenStreamTexts
 from gateway.wire.sse import SseParser
 from gateway.wire.stream_texts import EventParser, StreamTexts
 
@@ -21,6 +23,7 @@ STREAM_TEXTS: Mapping[Operation, Callable[[ChatRequest], StreamTexts]] = Mapping
         Operation.RESPONSE: ResponsesStreamTexts,
         Operation.OLLAMA_CHAT: OllamaStreamTexts,
         Operation.OLLAMA_GENERATE: OllamaStreamTexts,
+        **dict.fromkeys(TRANSCRIBES, SpokenStreamTexts),
     }
 )
 
@@ -32,4 +35,4 @@ def event_parser(operation: Operation) -> EventParser:
 
 def answers_in_words(operation: Operation) -> bool:
     """Whether answers of an endpoint have texts that a guard could look at."""
-    return operation in ANSWER_FIELDS
+    return operation in ANSWER_FIELDS or operation in TRANSCRIBES
