@@ -193,6 +193,8 @@ def test_explain_says_which_guards_a_request_would_meet(tmp_path: Any, capsys: p
     explain.run(_arguments(file, request, "--format", "image"))
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("guard ")]
     assert ["guard      before the answer, cards (pattern): redact; where it cannot look: refuse"] == told
+    explain.run(_arguments(file, request, "--format", "transcription"))
+    assert 2 == capsys.readouterr().out.count("guard  ")
 
 
 def _arguments(policy: Any, request: Any, *more: str) -> Any:
