@@ -15,6 +15,7 @@ CLEAN = "Write to [mail] or [mail] today."
 MAIL = r"[a-z0-9._-]{1,30}@[a-z0-9.-]{1,30}\.[a-z]{2,10}"
 GUARD = {"when": "after", "use": "pattern", "patterns": [MAIL], "replacement": "[mail]", "on_error": "refuse"}
 REDACT = {**GUARD, "action": "redact"}
+CHATTER = "Nothing of interest was said. "
 CUE = "1\n00:00:00,000 --> 00:00:07,000\n{}\n\n"
 WORDS = [{"word": word, "start": at, "end": at + 1} for at, word in enumerate(SAID.removesuffix(".").split())]
 SEGMENTS = [
@@ -43,8 +44,8 @@ async def _tell(received: Received, conversation: Conversation) -> None:
         await conversation.answer(msgspec.json.encode({"text": SAID, "usage": HEARD_USAGE}))
 
 
-async def _tell_in_bytes(_: Received, conversation: Conversation) -> None:
-    await conversation.answer(SAID.encode(), headers={"content-type": "application/octet-stream"})
+async def _tell_late(_: Received, conversation: Conversation) -> None:
+    await conversation.stream(*[event(type="transcript.text.delta", delta=CHATTER)] * 9, *STREAMED)
 
 
 @pytest.fixture
@@ -92,26 +93,49 @@ async def test_no_address_is_in_a_streamed_transcript(guarded: Any, stream: str)
 
 
 async def test_a_transcript_that_is_blocked_is_not_told(guarded: Any) -> None:
-    """Whole it is a bad request; a stream that was shown in part ends with an error, on which the client raises."""
+    """It is a bad request, whole or streamed, as long as nothing of it was shown."""
     front = await guarded({**GUARD, "action": "block", "stream": "window"})
-    heard = front.openai().audio.transcriptions
-    with pytest.raises(openai.BadRequestError) as raised:
-        await heard.create(model="gpt-4o-transcribe", file=WAV)
-    assert "content_filter" == raised.value.code
-    told: list[str] = []
-    with pytest.raises(openai.APIError, match="does not let"):
-        told += [one.type async for one in await heard.create(model="gpt-4o-transcribe", file=WAV, stream=True)]
-    assert not told
+    for more in ({}, {"stream": True}):
+        with pytest.raises(openai.BadRequestError) as raised:
+            await front.openai().audio.transcriptions.create(model="gpt-4o-transcribe", file=WAV, **more)
+        assert "content_filter" == raised.value.code
     assert ["rejected", "rejected"] == [row["status"] for row in await front.rows()]
 
 
-async def test_what_is_no_text_passes_only_where_the_policy_file_says_so(guarded: Any, provider: Provider) -> None:
-    """A guard cannot look at bytes."""
-    provider.instead = _tell_in_bytes
+async def test_a_stream_that_is_blocked_later_ends_with_an_error(guarded: Any, provider: Provider) -> None:
+    """What passed was shown; then the client raises."""
+    provider.instead = _tell_late
+    front = await guarded({**GUARD, "action": "block", "stream": "window"})
+    stream = await front.openai().audio.transcriptions.create(model="gpt-4o-transcribe", file=WAV, stream=True)
+    told = [(await anext(stream)).delta for _ in range(6)]
+    with pytest.raises(openai.APIError, match="does not let the rest"):
+        [one async for one in stream]
+    assert [CHATTER] * 6 == told
+    row = await front.row()
+    assert ("rejected", 200, "pattern:block") == (row["status"], row["http_status"], row["guards"])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        pytest.param(SAID.encode(), "application/octet-stream", id="bytes"),
+        pytest.param(SAID.encode("utf-16-le"), "text/plain", id="another charset"),
+        pytest.param(b'{"duration":7}', "application/json", id="no transcript"),
+    ],
+)
+async def test_what_nobody_can_read_passes_only_where_the_policy_file_says_so(
+    guarded: Any, provider: Provider, body: bytes, kind: str
+) -> None:
+    """A guard cannot look at it."""
+
+    async def tell(_: Received, conversation: Conversation) -> None:
+        await conversation.answer(body, headers={"content-type": kind})
+
+    provider.instead = tell
     refusing = await guarded(REDACT)
     with pytest.raises(openai.InternalServerError) as raised:
         await refusing.openai().audio.transcriptions.create(model="whisper-1", file=WAV)
     assert "guard_unavailable" == raised.value.code
     allowing = await guarded({**REDACT, "on_error": "allow"})
     raw = await allowing.openai().audio.transcriptions.with_raw_response.create(model="whisper-1", file=WAV)
-    assert (SAID.encode(), "pattern:failed:allow") == (raw.content, raw.headers["x-headrace-guards"])
+    assert (body, "pattern:failed:allow") == (raw.content, raw.headers["x-headrace-guards"])
