@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.guarding.spoken_texts import PlainTexts, SpokenTexts, spoken_texts
 
@@ -96,3 +98,22 @@ def test_an_empty_transcript_is_one() -> None:
     """Silence was heard."""
     assert not SpokenTexts({"text": ""}).unreadable
     assert not spoken_texts(b"", "text/plain").unreadable
+
+
+TOLD = st.lists(st.sampled_from(["a", "the", "1234", "x@y.de", "x@y.de,", "4111", "1111", "4111-1111."]), min_size=1)
+
+
+@given(TOLD, st.integers(1, 9), st.sampled_from(["", " "]))
+def test_nothing_tells_what_the_guard_took_out(told: list[str], size: int, lead: str) -> None:
+    """However it is cut into segments and words."""
+    segments = [" ".join(told[at : at + size]) for at in range(0, len(told), size)]
+    words = [word for one in told for word in one.strip(".,").split("-")]
+    after = _after(
+        text=" ".join(told),
+        segments=[{"text": lead + segment} for segment in segments],
+        words=[{"word": lead + word} for word in words],
+    )
+    said = [segment["text"].strip() for segment in after["segments"]], [word["word"].strip() for word in after["words"]]
+    for again in (after["text"], *(" ".join(filter(None, pieces)) for pieces in said)):
+        assert not SECRETS.search(again)
+    assert (len(segments), len(words)) == (len(after["segments"]), len(after["words"]))
