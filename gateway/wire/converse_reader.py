@@ -123,7 +123,7 @@ class ConverseStreamReader:
             self._calls[index] = len(self._calls)
             self._unsaid.add(index)
             deltas.append(_call(object_at(start, "toolUse"), self._calls[index]))
-        elif start:
+        elif any(start.values()):  # one that is empty only announces a kind, whose deltas are judged
             raise _nowhere()
 
     def _delta(self, index: int, delta: Fields, deltas: list[Delta]) -> None:

@@ -180,6 +180,19 @@ def test_a_stream_that_breaks_off_is_truncated() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "delta", "said"),
+    [
+        ({"reasoningContent": {}}, {"reasoningContent": {"text": "hm"}}, ReasoningDelta(text="hm")),
+        ({}, {"text": "Hé"}, TextDelta(text="Hé")),
+    ],
+)
+def test_a_block_may_be_announced_with_nothing_in_it(start: Any, delta: Any, said: Any) -> None:
+    """AWS announces calls only; servers that imitate it announce thoughts and texts as well."""
+    announced = event("contentBlockStart", {"contentBlockIndex": 0, "start": start})
+    assert [AnswerStart(model="nova"), said] == READERS(STREAMED).feed(FRAMES[0] + announced + _delta(0, **delta))
+
+
+@pytest.mark.parametrize(
     "bad",
     [
         b"x" * 64,
