@@ -1,8 +1,8 @@
-"""CopilotKit's aimock as an upstream that nobody here wrote: OpenAI's chat and Responses, Anthropic, Gemini.
+"""CopilotKit's aimock as an upstream that nobody here wrote: OpenAI, Azure, Anthropic, Gemini, Bedrock.
 
 It needs ``npm install @copilotkit/aimock`` in ``CLIENTS_NODE``. Each of its formats is asked through the backend that
-speaks it, in each format of a client: whole, streamed and with a tool. Then it throws dice over its answers, and nobody
-notices, since there is a second one.
+speaks it, in each format of a client: whole, streamed, with a tool and with thoughts. Then it throws dice over its
+answers, and nobody notices, since there is a second one. It checks no signature of AWS's.
 """
 
 import asyncio
@@ -24,8 +24,22 @@ from tests.clients.scripted import gateway_over, node_folder_with
 
 ASKED = "Weather in Paris?"
 SAID = "It rains in Paris, as it did on all the days before this one."
-DICE = ("--chaos-drop", "0.2", "--chaos-ratelimit", "0.1", "--chaos-malformed", "0.1", "--chaos-disconnect", "0.2")
+PONDERED = "Why does it rain?"
+THOUGHT = "Clouds, most likely; they have been there for days."
+DICE = ("--chaos-drop", "0.4", "--chaos-ratelimit", "0.4", "--chaos-malformed", "0.5", "--chaos-disconnect", "0.6")
+"""Thrown one after the other: 7 answers of 100 are whole."""
 REQUESTS_WITH_DICE = 60
+KEYS = dict.fromkeys(
+    (
+        "ANTHROPIC_API_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "AWS_SECRET_ACCESS_KEY",
+        "AZURE_OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+    ),
+    "x",
+)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 FIXTURES: list[dict[str, Any]] = [
     {"match": {"hasToolResult": True}, "response": {"content": SAID}},
@@ -34,6 +48,7 @@ FIXTURES: list[dict[str, Any]] = [
         "response": {"toolCalls": [{"name": "weather", "arguments": {"city": "Paris"}}]},
     },
     {"match": {"userMessage": ASKED}, "response": {"content": SAID}},
+    {"match": {"userMessage": PONDERED}, "response": {"content": SAID, "reasoning": THOUGHT}},
 ]
 
 
@@ -48,6 +63,26 @@ def backends(address: str) -> dict[str, dict[str, Any]]:
         },
         "anthropic": {"use": "anthropic", "base_url": f"{address}/v1"},
         "gemini": {"use": "gemini", "base_url": f"{address}/v1beta"},
+        "bedrock": {
+            "use": "bedrock",
+            "region": "eu-central-1",
+            "base_url": address,
+            "access_key_env": "AWS_ACCESS_KEY_ID",
+            "secret_key_env": "AWS_SECRET_ACCESS_KEY",
+        },
+        "bedrock-by-key": {
+            "use": "bedrock",
+            "region": "eu-central-1",
+            "base_url": address,
+            "api_key_env": "AWS_BEARER_TOKEN_BEDROCK",
+        },
+        "azure": {"use": "azure_openai", "base_url": f"{address}/openai"},
+        "azure-deployments": {
+            "use": "azure_openai",
+            "base_url": f"{address}/openai",
+            "api_version": "2024-10-21",
+            "api_key_env": "AZURE_OPENAI_API_KEY",
+        },
     }
 
 
@@ -129,30 +164,42 @@ async def by_messages(client: anthropic.AsyncAnthropic) -> None:
         assert SAID == last.content[0].text
 
 
+async def by_thoughts(client: anthropic.AsyncAnthropic) -> None:
+    """What was thought before it was said, by Messages."""
+    asked: Any = {"model": "any", "max_tokens": 100, "messages": [{"role": "user", "content": PONDERED}]}
+    whole = await client.messages.create(**asked)
+    async with client.messages.stream(**asked) as stream:
+        streamed = await stream.get_final_message()
+    for message in (whole, streamed):
+        thought, said = message.content
+        assert ("thinking", THOUGHT, "text", SAID) == (thought.type, thought.thinking, said.type, said.text)
+
+
 async def through(name: str, backend: Mapping[str, Any]) -> None:
     """Asks one of its formats in each format of a client."""
-    keys = {"ANTHROPIC_API_KEY": "x", "GEMINI_API_KEY": "x"}
     async with (
-        gateway_over({name: backend}, keys) as address,
+        gateway_over({name: backend}, KEYS) as address,
         openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="x", max_retries=0) as own,
         anthropic.AsyncAnthropic(base_url=address, api_key="x", max_retries=0) as other,
     ):
         await by_chat(own)
         await by_responses(own)
         await by_messages(other)
-        if name == "responses":
+        await by_thoughts(other)
+        if name in {"responses", "azure", "azure-deployments"}:
             vectors = await own.embeddings.create(model="any", input=["a", "b"])
             assert all(len(entry.embedding) > 1 for entry in vectors.data)
-    sys.stdout.write(f"aimock by {name}: chats, Responses and Messages, whole, streamed, with tools\n")
+    sys.stdout.write(f"aimock by {name}: chats, Responses and Messages, whole, streamed, with tools and thoughts\n")
 
 
-async def with_dice(folder: Path) -> None:
-    """Three that fail more often than not, and a quiet one beside them: every answer is whole."""
+async def with_dice(folder: Path, name: str) -> None:
+    """Three of a format that fail more often than not, and a quiet one beside them: every answer is whole."""
     async with AsyncExitStack() as stack:
         wild = [await stack.enter_async_context(aimock(folder, *DICE)) for _ in range(3)]
         quiet = await stack.enter_async_context(aimock(folder))
-        targets = {f"number-{number}": backends(address)["chat"] for number, address in enumerate([*wild, quiet])}
-        address = await stack.enter_async_context(gateway_over(targets, {}))
+        targets = {f"number-{number}": backends(address)[name] for number, address in enumerate([*wild, quiet])}
+        route = {"models": ["*"], "targets": list(targets), "attempts": len(targets)}
+        address = await stack.enter_async_context(gateway_over(targets, KEYS, routes={"all": route}))
         client = openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="x", max_retries=0)
         await stack.enter_async_context(client)
         for number in range(REQUESTS_WITH_DICE):
@@ -166,14 +213,16 @@ async def with_dice(folder: Path) -> None:
         attempts = [await journalled(address) for address in (*wild, quiet)]
     failed = sum(attempts) - REQUESTS_WITH_DICE
     assert failed > 0, attempts
-    sys.stdout.write(f"aimock with dice: {REQUESTS_WITH_DICE} answers, all whole, after {failed} failed attempts\n")
+    sys.stdout.write(
+        f"aimock by {name} with dice: {REQUESTS_WITH_DICE} answers, all whole, after {failed} failed attempts\n"
+    )
 
 
 async def journalled(address: str) -> int:
     """How many chats one of them was asked for."""
     async with httpx.AsyncClient() as http:
         journal = (await http.get(f"{address}/__aimock/journal")).json()
-    return sum(entry["path"].endswith("/chat/completions") for entry in journal)
+    return sum(entry["path"].endswith(("/chat/completions", "/converse", "/converse-stream")) for entry in journal)
 
 
 async def main() -> int:
@@ -185,7 +234,8 @@ async def main() -> int:
     async with aimock(folder) as address:
         for name, backend in backends(address).items():
             await through(name, backend)
-    await with_dice(folder)
+    for name in ("chat", "bedrock"):
+        await with_dice(folder, name)
     return 0
 
 

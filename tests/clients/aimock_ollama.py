@@ -14,7 +14,7 @@ import anthropic
 import ollama
 import openai
 
-from tests.clients.aimock import ASKED, SAID, SCHEMA, aimock, backends, by_chat, by_messages, by_responses
+from tests.clients.aimock import ASKED, KEYS, SAID, SCHEMA, aimock, backends, by_chat, by_messages, by_responses
 from tests.clients.scripted import gateway_over, node_folder_with
 
 _TOOL = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
@@ -59,10 +59,9 @@ async def over_ollama(address: str) -> None:
 
 async def from_ollama(folder: Path) -> None:
     """Ollama's client over each of its other formats."""
-    keys = {"ANTHROPIC_API_KEY": "x", "GEMINI_API_KEY": "x"}
     async with aimock(folder) as address:
         for name, backend in backends(address).items():
-            async with gateway_over({name: backend}, keys) as front:
+            async with gateway_over({name: backend}, KEYS) as front:
                 client = ollama.AsyncClient(host=front)
                 await by_ollama(client)
                 await client.close()

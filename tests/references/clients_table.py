@@ -43,9 +43,11 @@ each run of the suite.
 
 Servers that were not written here are asked as upstreams, two that imitate providers and two that people serve with:
 
-* aimock (npm `@copilotkit/aimock`): OpenAI's chat and Responses, Anthropic, Gemini and Ollama, each through the backend
-  that speaks it, in the formats of four clients. Then three of it fail at random, with a quiet one beside them: every
-  client hears a whole answer. Its speech, transcripts, pictures, moderations and rerank are asked by OpenAI's SDK.
+* aimock (npm `@copilotkit/aimock`): OpenAI's chat and Responses, Azure OpenAI by both of its addresses, Anthropic,
+  Gemini, Bedrock's Converse (whose signatures it does not check) and Ollama, each through the backend that speaks it,
+  in the formats of four clients. Then three that speak chat fail at random, with a quiet one beside them, and three of
+  Bedrock likewise: every client hears a whole answer. Its speech, transcripts, pictures, moderations and rerank are
+  asked by OpenAI's SDK.
 * LLMock (`llmock`): limits, outages, wrong requests, streams that break, end early or hold an event that is cut short.
   It judges whoever asked: whether `Retry-After` was kept, whether what cannot succeed was asked again, whether half an
   answer was taken for a whole one. Its verdict on a gateway with OpenAI's SDK before it: no errors, no warnings.
