@@ -99,8 +99,7 @@ class Pipeline:
         task = self._begun()
         try:
             request = journal.request = await self._read(exchange, journal, unwelcome)
-            route = rules.world.match(request.model)
-            identity.check(request.model, route.name)
+            route = rules.world.route_for(identity, request.model)
             journal.route = route.name
             journal.forecast = route.forecast(request)
             if request.arrival.task is not None and self._bench.tasks is not None:

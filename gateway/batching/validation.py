@@ -75,7 +75,7 @@ def _fault(line: BatchLine, names: set[bytes], may_ask: Callable[[str], bool]) -
 def is_there_for(world: World, identity: Identity, model: str) -> bool:
     """Whether a model is answered, and is for this client."""
     try:
-        identity.check(model, world.match(model).name)
+        world.route_for(identity, model)
     except ModelNotFound:
         return False
     return True

@@ -142,7 +142,7 @@ class OllamaPages:
         if not given:
             raise InvalidRequest("model is required", param="model")
         name = given if given in world.models() else plain_name(given)
-        self._identity(request).check(name, world.match(name).name)
+        world.route_for(self._identity(request), name)  # or there is no such model, for all that it may know
         window = _window(world, name)  # of a name that only a pattern answers, too
         info: dict[str, Any] = {"general.architecture": _ARCHITECTURE, "general.basename": name}
         if window is not None:

@@ -47,6 +47,16 @@ class World:
                 return route
         raise ModelNotFound("no route answers this model", param="model")
 
+    def route_for(self, identity: Identity, model: str) -> Route:
+        """The route that answers ``model``, if both are for that tenant.
+
+        Raises:
+            ModelNotFound: they are not, or none does; which of the two is not told.
+        """
+        route = self.match(model)
+        identity.check(model, route.name)
+        return route
+
     def models(self) -> tuple[str, ...]:
         """The model names to show to clients: those that routes name outright, then those behind patterns."""
         named = [model for route in self.routes for model in route.models if "*" not in model]
