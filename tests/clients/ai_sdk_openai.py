@@ -3,40 +3,19 @@
 import asyncio
 import sys
 
+from tests.clients.ai_sdk import AI_SDK
 from tests.clients.trials import EVERYTHING, Client, try_node
 
-PROGRAM = """
-import { embed, generateText, Output, stepCountIs, streamText, tool } from "ai";
-import { z } from "zod";
+PROGRAM = (
+    AI_SDK
+    + """
 import { createOpenAI } from "@ai-sdk/openai";
-const schema = z.object({ city: z.string() });
-const prompt = "Weather in Paris?";
-
-async function tried(path, model) {
-  console.log(path, "whole:", (await generateText({ model, prompt })).text);
-  let said = "";
-  for await (const piece of streamText({ model, prompt }).textStream) said += piece;
-  console.log(path, "streamed:", said);
-  let city;
-  const run = async (given) => { city = given.city; return "Rain."; };
-  const weather = tool({ description: "Of a city.", inputSchema: schema, execute: run });
-  const armed = { model, prompt, tools: { weather }, stopWhen: stepCountIs(3) };
-  const last = (await generateText(armed)).text;
-  console.log(path, "tools:", `${city}, then ${last}`);
-  city = undefined;
-  said = "";
-  for await (const piece of streamText(armed).textStream) said += piece;
-  console.log(path, "streamed tools:", `${city}, then ${said}`);
-  const output = Output.object({ schema });
-  console.log(path, "structured:", (await generateText({ model, prompt, output })).output.city);
-  const shaped = streamText({ model, prompt, output });
-  console.log(path, "streamed structured:", (await shaped.output).city);
-}
 const openai = createOpenAI({ baseURL: process.env.ADDRESS + "/v1", apiKey: "x" });
 await tried("responses", openai("any"));
 await tried("chat", openai.chat("any"));
 console.log("embeddings vectors:", (await embed({ model: openai.embedding("any"), value: "a" })).embedding.join(" "));
 """
+)
 CLIENT = Client(
     name="Vercel AI SDK, OpenAI",
     package="npm @ai-sdk/openai",
