@@ -1,9 +1,7 @@
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,9 +30,44 @@ def test_a_folder_of_the_same_name_is_found_out(
     assert ("nowhere" if hollow else str(tmp_path)) in str(caught.value)
 
 
-def test_another_distribution_with_the_same_package_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def _install(place: Path, name: str, files: Mapping[str, str]) -> None:
+    """A distribution of this name beside ours, as an installer leaves it."""
+    folder = place / f"{name}-1.0.dist-info"
+    folder.mkdir()
+    for file, text in {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", **files}.items():
+        (folder / file).write_text(text)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"RECORD": "acme/__init__.py,,\npolicies/__init__.py,sha256=00,12\n"},
+        {"RECORD": "policies.py,,\n"},
+        {"top_level.txt": "acme\npolicies\n"},
+    ],
+)
+def test_another_distribution_with_the_same_package_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: Mapping[str, str]
+) -> None:
     """Two distributions that install one name overwrite each other."""
-    claims: Mapping[str, Any] = {"policies": ["headrace", "acme-policies"], "gateway": ["headrace"]}
-    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: claims)
+    _install(tmp_path, "acme-policies", files)
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigurationError, match="`policies` is claimed by acme-policies too"):
         check_ownership()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"RECORD": "acme/policies/__init__.py,,\npolicies_of_acme/__init__.py,,\n"},
+        {"top_level.txt": "acme\n", "RECORD": "policies/__init__.py,,\n"},
+        {},
+    ],
+)
+def test_a_distribution_that_has_none_of_our_packages_is_let_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: Mapping[str, str]
+) -> None:
+    """A folder of that name further down is no package of that name, and what a distribution says itself goes first."""
+    _install(tmp_path, "acme", files)
+    monkeypatch.syspath_prepend(tmp_path)
+    check_ownership()
