@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from itertools import repeat
 
-from gateway.errors import HeadraceError, NoCandidate
+from gateway.errors import ClientError, HeadraceError, NoCandidate
+from gateway.fleet.cooling import FOR_PEOPLE
 from gateway.rules.route import CascadeStep, Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion, Objection
 
@@ -61,20 +62,35 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     """What the client is told when nobody is left.
 
     Where every exclusion blames the request, waiting cannot help: the client gets that filter's own error, with its
-    reason. Otherwise it may come back when the first backend that could serve it is expected to be well again.
+    reason. Otherwise it may come back when the first backend that could serve it is expected to be well again; to do
+    so by itself is no use where only people can mend each of them.
     """
-    refusals = {name: policy.refusal for name, policy in route.filters} | {_LIMITS: None}
+    refusals = _refusals(route)
     blaming = [(kind, out) for out in decision.excluded if (kind := refusals[out.filter]) is not None]
-    waiting = [out for out in decision.excluded if refusals[out.filter] is None]
+    waiting = [out.candidate for out in decision.excluded if refusals[out.filter] is None]
     if blaming and not waiting:
         kind, exclusion = blaming[0]
         return kind(f"{exclusion.candidate.model} {exclusion.reason}", param=exclusion.param)
     reasons = "; ".join(f"{out.candidate.backend}: {out.reason}" for out in decision.excluded)
-    waits_s = [out.candidate.retry_in_s for out in waiting if out.candidate.retry_in_s is not None]
-    return NoCandidate(
+    passing = [one for one in waiting if one.down not in FOR_PEOPLE]
+    waits_s = [one.retry_in_s for one in passing or waiting if one.retry_in_s is not None]
+    error = NoCandidate(
         f"no backend can take this now ({reasons or 'the route has no target'})",
         retry_after_s=min(waits_s, default=_UNKNOWN_WAIT_S),
     )
+    error.final = bool(waiting) and not passing
+    return error
+
+
+def some_may_be_back(route: Route, decision: Decision) -> bool:
+    """Whether one that is out now may take the request later, without anybody's doing."""
+    refusals = _refusals(route)
+    return any(refusals[out.filter] is None and out.candidate.down not in FOR_PEOPLE for out in decision.excluded)
+
+
+def _refusals(route: Route) -> dict[str, type[ClientError] | None]:
+    """What each filter of a route blames the request with; ``None`` for one that does not."""
+    return {name: policy.refusal for name, policy in route.filters} | {_LIMITS: None}
 
 
 def _steered(route: Route, ctx: Context, eligible: list[Candidate], excluded: list[Exclusion]) -> Decision:

@@ -120,8 +120,8 @@ def error_headers(
 
     ``arrival`` is the request that failed, where it was one for inference.
 
-    ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help. Where it cannot, though the
-    status sounds as if it could, ``x-should-retry`` keeps the official SDKs from asking twice more.
+    ``Retry-After`` is in whole seconds, rounded up, and there where coming back may help. Where it cannot by itself,
+    though the status sounds as if it could, ``x-should-retry`` keeps the official SDKs from asking twice more.
     """
     headers = [
         *_WHOLE,

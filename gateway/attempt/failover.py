@@ -11,7 +11,7 @@ from gateway.attempt.continuation import Continuable, those_that_go_on
 from gateway.attempt.hedge import Hedger, Race, Side, may_hedge
 from gateway.attempt.time_limit import TimeLimits
 from gateway.attempt.trial import Bench, Trial, Turn
-from gateway.decide import refusal
+from gateway.decide import refusal, some_may_be_back
 from gateway.errors import HeadraceError, Overloaded, UpstreamContextExceeded, UpstreamError, UpstreamOutOfFunds
 from gateway.exchange import Exchange
 from gateway.ledger.journal import Journal
@@ -66,6 +66,7 @@ class Failover:
                 finish = await self._attempt(bill)
             except UpstreamError as error:
                 error.final = error.final and self._all_final and not self._left
+                error.final = error.final and not some_may_be_back(self.route, decision)
                 if not error.retryable or self.limits.now_s() >= self._deadline_s or not self._may_go_on():
                     raise
                 failure = error

@@ -30,7 +30,8 @@ MOST_TRIES = 4
 """Of a line whose backends fail."""
 
 _PRIORITY = "batch"
-_LIMITED, _BUSY = 429, 503
+_BUSY = 503
+_REFUSALS = frozenset((429, _BUSY))
 _OUTAGES = frozenset((408, 500, 502, 503, 504))
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 600.0
@@ -127,9 +128,9 @@ class _Tries:
         """How long to wait before it is sent again; ``None`` where what was answered is its result."""
         told = exchange.header(b"retry-after")
         final = exchange.header(b"x-should-retry") == "false"  # to ask again at once is no use
-        if final and exchange.status != _BUSY:
+        if final and not told and exchange.status != _BUSY:
             return None
-        if (exchange.status == _BUSY and not final) or (exchange.status == _LIMITED and told):
+        if (exchange.status == _BUSY and not final) or (exchange.status in _REFUSALS and told):
             self._refusals += 1
             return max(float(told) if told.isdigit() else 0.0, _FIRST_WAIT_S * 2.0 ** min(self._refusals - 1, 6))
         if exchange.status in _OUTAGES and self._failures + 1 < MOST_TRIES:

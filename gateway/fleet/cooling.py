@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gateway.errors import HeadraceError, UpstreamError
+from gateway.errors import HeadraceError, UpstreamError, UpstreamOutOfFunds, UpstreamUnauthorised
 from gateway.fleet.standing import Standing
 from gateway.ports import Shared
 
@@ -56,12 +56,21 @@ class Cooling:
         cool_s = _cool_s(error, standing.failures_in_a_row if goes_on else 0)
         resting = self.rests(backend, standing.model)
         if cool_s > (resting[1] if resting else 0.0):
-            self._shared.put(cooling_key(backend, standing.model), f"cooling after {error.code}", cool_s)
+            self._shared.put(cooling_key(backend, standing.model), rest_after(error), cool_s)
         return -1
 
     def begin_anew(self, backend: str, model: str) -> None:
         """The backend is another one than before, and has done nothing wrong."""
         self._shared.put(cooling_key(backend, model), "", 0)
+
+
+def rest_after(error: HeadraceError | type[HeadraceError]) -> str:
+    """Why a backend rests that has failed so."""
+    return f"cooling after {error.code}"
+
+
+FOR_PEOPLE = frozenset(map(rest_after, (UpstreamUnauthorised, UpstreamOutOfFunds)))
+"""Why those rest that only people can make well again: their time says when they are looked at again, and no more."""
 
 
 def cooling_key(backend: str, model: str) -> str:

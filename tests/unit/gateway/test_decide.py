@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.decide import decide, refusal
-from gateway.errors import ContextLengthExceeded, NoCandidate, Unsupported
+from gateway.errors import (
+    ContextLengthExceeded,
+    NoCandidate,
+    Unsupported,
+    UpstreamError,
+    UpstreamOutOfFunds,
+    UpstreamUnauthorised,
+)
+from gateway.fleet.cooling import rest_after
 from gateway.rules.route import Route
 from gateway.rules.world import World
 from gateway.types import Candidate, ChatRequest, Context, Operation
@@ -116,6 +124,19 @@ def test_the_soonest_of_those_that_could_serve_it_says_when(
         make_kind("starting"),
     )
     assert 20.0 == refusal(route, decide(route, make_context(), candidates)).retry_after_s
+
+
+@pytest.mark.parametrize("kind", [UpstreamUnauthorised, UpstreamOutOfFunds])
+def test_where_only_people_can_mend_it_asking_again_is_no_use(
+    route: Route, make_kind: Callable[..., Candidate], make_context: Callable[..., Context], kind: type[UpstreamError]
+) -> None:
+    """A refused key is not well again because time has passed; another backend's rest has an end that helps."""
+    refused = make_kind("cooling", 1, down=rest_after(kind), retry_in_s=3.0)
+    alone = refusal(route, decide(route, make_context(), (refused, make_kind("short"))))
+    assert (True, 3.0) == (alone.final, alone.retry_after_s)
+    for other in ("cooling", "starting"):
+        beside = refusal(route, decide(route, make_context(), (refused, make_kind(other))))
+        assert (False, 7.0 if other == "cooling" else 5.0) == (beside.final, beside.retry_after_s)
 
 
 def test_where_no_backend_says_when_there_is_a_time_all_the_same(

@@ -40,6 +40,14 @@ async def test_a_backend_that_never_answers_fails_its_line_after_a_few_tries(gat
     assert (MOST_TRIES, 502) == (calls, bad["response"]["status_code"])
 
 
+async def test_lines_wait_while_a_refused_key_rests(gate: Any) -> None:
+    """Single requests are told not to come back by themselves; a batch has time until somebody mends the key."""
+    refused = FAILING.format(fail="[{kind: status, status: 402}]", repeat="false")
+    async with gate(refused, batch_lines_at_once=1) as client:
+        batch = await client.over_in_time((await client.hand_in([line("a"), line("b")]))["id"])
+    assert {"total": 2, "completed": 1, "failed": 1} == batch["request_counts"]
+
+
 async def test_what_can_never_be_allowed_fails_at_once(gate: Any) -> None:
     """A limit that one request alone is over refuses it without a time to come back."""
     tenants = TENANTS.replace("]}", "], limits: [{tokens: 1, per: minute}]}")
