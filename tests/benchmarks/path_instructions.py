@@ -28,20 +28,26 @@ _FEW, _MANY = 200, 1200
 _COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 
-def count(key: str, classify: str, requests: int) -> int:
-    """Instructions of a whole run."""
+def counted(*script: str) -> int:
+    """Instructions of a whole run of a Python script."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise SystemExit("valgrind is needed")
     tool = (valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
-    command = (*tool, sys.executable, __file__, key, "--classify", classify, "--bare", str(requests))
     # The order in which sets are walked is part of the path.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    command = (*tool, sys.executable, *script)
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stderr
     found = _COUNTED.search(said)
     if found is None:
         raise RuntimeError(f"valgrind counted nothing: {said[-500:]}")
     return int(found[1].replace(",", ""))
+
+
+def a_request(*script: str) -> float:
+    """Instructions that a script takes for a request; its last argument, appended here, is how many it serves."""
+    few, many = (counted(*script, str(requests)) for requests in (_FEW, _MANY))
+    return (many - few) / (_MANY - _FEW)
 
 
 async def serve(script: Script, classify: str, requests: int) -> None:
@@ -66,8 +72,7 @@ def main() -> int:
         uvloop.run(serve(SCRIPTS[options.scripts[0]], options.classify, options.bare))
     rows = []
     for key in options.scripts:
-        few, many = (count(key, options.classify, requests) for requests in (_FEW, _MANY))
-        taken = (many - few) / (_MANY - _FEW)
+        taken = a_request(__file__, key, "--classify", options.classify, "--bare")
         rows.append([f"{key}: {SCRIPTS[key].title}", f"{taken / 1000:,.0f}"])
     print(table(["script", "thousand instructions a request"], rows))
     return 0

@@ -45,7 +45,7 @@ from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
 
 CONNECTIONS = 16
-_DATE = (b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")
+DATE = (b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ async def open_path(folder: Path, script: Script, classify: str) -> tuple[Gatewa
     server_class = protocol_class(gateway.pipeline, limits)
     config = Config(gateway.asgi, http=server_class, ws="none", lifespan="off", interface="asgi3", log_config=None)
     state = ServerState()
-    state.default_headers = [_DATE]
+    state.default_headers = [DATE]
     clients = [load.client(server_class(config=config, server_state=state, app_state={})) for _ in range(CONNECTIONS)]
     await load.run(clients, script.requests // 4)
     collect_less()
