@@ -2,8 +2,10 @@
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 _NOTHING = frozenset((b"", b"null", b'""', b"[]", b"{}"))
+_NOTHINGS_MOST_BYTES = max(map(len, _NOTHING))
 
 
 class Output(msgspec.Struct, gc=False):
@@ -31,18 +33,9 @@ def shown_bytes(output: Output | None, text: Raw) -> int:
 
     ``text`` is a completion's field, beside the ``output`` that a chat has in its place.
     """
-    output = output or _SILENT
     total = 0
-    for value in (
-        text,
-        output.content,
-        output.reasoning_content,
-        output.reasoning,
-        output.refusal,
-        output.tool_calls,
-        output.function_call,
-        output.audio,
-    ):
-        if value and not is_nothing(value):
-            total += max(len(value) - 2, 1)
+    for value in filter(None, (text, *astuple(output or _SILENT))):
+        size_bytes = len(value)
+        if size_bytes > _NOTHINGS_MOST_BYTES or not is_nothing(value):
+            total += max(size_bytes - 2, 1)
     return total

@@ -1,7 +1,9 @@
 """OpenAI's ``usage`` object, read with tolerance and written in full."""
 
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct
 
 from gateway.price import Usage
 
@@ -9,6 +11,51 @@ _MOST_USD = 10**6
 _TICKS_PER_USD = Decimal(10**10)
 MAX_TOKENS = 10**9
 """Beyond what any context holds, and far below where sums of costs would run over."""
+
+_Count = Annotated[int, Meta(ge=0, le=MAX_TOKENS)] | None
+
+
+class _PromptDetails(Struct, gc=False):
+    cached_tokens: _Count = None
+    cache_write_tokens: _Count = None
+
+
+class _OutputDetails(Struct, gc=False):
+    reasoning_tokens: _Count = None
+
+
+class UsualUsage(Struct, gc=False):
+    """A ``usage`` object that a decoder can judge: its counts are counts, and it states no cost.
+
+    Nearly all upstreams send nothing else. What does not decode to this is read by ``read_usage``, to the same effect.
+    """
+
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
+    prompt_cache_hit_tokens: _Count = None
+    cost: None = None
+    cost_in_usd_ticks: None = None
+
+    def counted(self) -> Usage | None:
+        """What was used, or ``None`` where it counts nothing."""
+        prompt_tokens, output_tokens = self.prompt_tokens or 0, self.completion_tokens or 0
+        if self.prompt_tokens is None and self.completion_tokens is None:
+            return None
+        cached_tokens, cache_write_tokens = self.prompt_cache_hit_tokens or 0, 0
+        if (details := self.prompt_tokens_details) is not None:
+            cached_tokens = details.cached_tokens or cached_tokens
+            cache_write_tokens = details.cache_write_tokens or 0
+        thoughts = self.completion_tokens_details
+        return Usage(
+            prompt_tokens=prompt_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=min(cached_tokens, prompt_tokens) if cached_tokens else 0,
+            reasoning_tokens=thoughts.reasoning_tokens or 0 if thoughts is not None else 0,
+            cache_write_tokens=cache_write_tokens,
+            inconsistent=cached_tokens > prompt_tokens,
+        )
 
 
 def read_usage(value: Any) -> Usage | None:

@@ -7,26 +7,31 @@ from msgspec import Raw
 
 from gateway.errors import UpstreamInvalid
 from gateway.wire.openai_output import Output, shown_bytes
-from gateway.wire.openai_usage import read_usage
+from gateway.wire.openai_usage import UsualUsage, read_usage
 from gateway.wire.upstream_codes import broken_off, error_inside
 from gateway.wire.whole_look import WholeLook
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     message: Output | None = None
     text: Raw = Raw()
     finish_reason: Any = None
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
-    usage: Any = None
+    usage: UsualUsage | None = None
     error: Any = None
     object: Any = None
     model: Any = None
 
 
+class _OddAnswer(_Answer, gc=False):
+    usage: Any = None
+
+
 _ANSWER = msgspec.json.Decoder(_Answer)
+_ODD_ANSWER = msgspec.json.Decoder(_OddAnswer)
 
 
 class OpenAIWhole(WholeLook):
@@ -36,10 +41,9 @@ class OpenAIWhole(WholeLook):
 
     def take(self, body: bytes) -> bytes:
         """See ``WholeView.take``."""
-        answer = opened(body, _ANSWER)
+        answer = self._counted(body)
         if not answer.choices:
             raise UpstreamInvalid("the upstream sent an answer without choices")
-        self.usage = read_usage(answer.usage)
         self.model = answer.model if isinstance(answer.model, str) else ""
         for choice in answer.choices:
             if not self.finish_reason and isinstance(choice.finish_reason, str):
@@ -48,6 +52,17 @@ class OpenAIWhole(WholeLook):
                     raise error
             self.output_bytes += shown_bytes(choice.message, choice.text)
         return body
+
+    def _counted(self, body: bytes) -> _Answer:
+        """The answer, its usage read: at once where it counts as most do, else once more and with tolerance."""
+        try:
+            answer = opened(body, _ANSWER)
+        except UpstreamInvalid:
+            odd = opened(body, _ODD_ANSWER)
+            self.usage = read_usage(odd.usage)
+            return odd
+        self.usage = answer.usage.counted() if answer.usage is not None else None
+        return answer
 
 
 class Enveloped(Protocol):

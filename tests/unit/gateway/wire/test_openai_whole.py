@@ -4,9 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.errors import UpstreamFailed, UpstreamInvalid
 from gateway.price import Usage
+from gateway.wire.openai_usage import MAX_TOKENS, read_usage
 from gateway.wire.openai_whole import OpenAIWhole
 
 
@@ -93,3 +96,37 @@ def test_an_error_in_the_clothes_of_a_success_is_an_error(answer: bytes) -> None
         OpenAIWhole().take(answer)
     assert ("oom", "e1") == (caught.value.upstream_type, caught.value.upstream_code)
     assert "10.1.2.3" not in caught.value.message
+
+
+_COUNTS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 12),
+    st.sampled_from([MAX_TOKENS, MAX_TOKENS + 1, 10**30, 2.0, 2.5, -0.5, "7", [], {}]),
+)
+_DETAILS = st.one_of(
+    _COUNTS,
+    st.dictionaries(st.sampled_from(["cached_tokens", "cache_write_tokens", "reasoning_tokens"]), _COUNTS, max_size=3),
+)
+_USAGE = st.dictionaries(
+    st.sampled_from(
+        [
+            "prompt_tokens",
+            "completion_tokens",
+            "prompt_tokens_details",
+            "completion_tokens_details",
+            "prompt_cache_hit_tokens",
+            "cost",
+            "cost_in_usd_ticks",
+        ]
+    ),
+    _DETAILS,
+)
+
+
+@given(usage=_USAGE)
+def test_usage_that_is_as_usual_and_usage_that_is_odd_are_read_to_the_same_effect(usage: dict[str, Any]) -> None:
+    """The decoder judges what it can, and leaves the rest to who reads with tolerance."""
+    look = OpenAIWhole()
+    look.take(body(usage=usage))
+    assert read_usage(usage) == look.usage
