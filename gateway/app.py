@@ -78,7 +78,7 @@ class Gateway:
         self._learning = open_learning(settings, self._learners, shared=self._shared.facts, clock=self._clock)
         self._metrics = Metrics(label_names(world), self._live())
         self._siblings = self._meet_siblings(assignment)
-        spans = open_spans(settings.otel_variables())
+        spans = open_spans(settings.otel_variables(), behind_proxy=settings.behind_proxy)
         lines = AccessLog() if settings.access_log else None
         sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)

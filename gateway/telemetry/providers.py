@@ -3,7 +3,7 @@
 Where it is off, its SDK is not even imported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.errors import ConfigurationError
 from gateway.ledger.entry_sink import EntrySink
@@ -49,11 +49,13 @@ def _ratio(text: str) -> float:
     return ratio
 
 
-def open_spans(environment: Mapping[str, str]) -> EntrySink | None:
+def open_spans(environment: Mapping[str, str], *, behind_proxy: Callable[[str], bool]) -> EntrySink | None:
     """The sink that exports spans over OTLP, or ``None`` where tracing is not wanted.
 
+    ``behind_proxy`` tells whether a proxy stands before an address.
+
     Raises:
-        ConfigurationError: the variables ask for an exporter or a protocol that is not built in.
+        ConfigurationError: the variables ask for an exporter or a protocol that is not built in, or for what cannot be.
     """
     if not tracing_wanted(environment):
         return None
@@ -66,6 +68,8 @@ def open_spans(environment: Mapping[str, str]) -> EntrySink | None:
         protocol = environment.get(name, "http/protobuf")
         if protocol != "http/protobuf":
             raise ConfigurationError(f"unknown protocol {protocol!r}", where=name, hint="use http/protobuf")
-    from gateway.telemetry.spans import SpanSink  # noqa: PLC0415  # the SDK costs memory and start-up time: only where wanted
+    # The SDK costs memory and start-up time: only where wanted.
+    from gateway.telemetry.otlp import read_destination  # noqa: PLC0415  # for the same reason
+    from gateway.telemetry.spans import SpanSink  # noqa: PLC0415  # for the same reason
 
-    return SpanSink.over_otlp()
+    return SpanSink.over_otlp(read_destination(environment, behind_proxy=behind_proxy))

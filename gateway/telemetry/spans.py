@@ -7,33 +7,21 @@ as much as a whole request.
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from threading import Thread
 from typing import cast
 
-from opentelemetry.exporter.otlp.proto.http import trace_exporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import SpanContext, TraceFlags
+from opentelemetry.sdk.trace import SpanLimits
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
-from gateway.seldom import SeldomFilter
 from gateway.telemetry import span_names as names
 from gateway.telemetry.judged_span import judged_span
-from gateway.telemetry.span_records import (
-    CLIENT,
-    SERVER,
-    Span,
-    SpanLimit,
-    Value,
-    export_request,
-    resource_record,
-    span_record,
-)
+from gateway.telemetry.otlp import Destination
+from gateway.telemetry.record_exporter import EncodedSpan, RecordExporter
+from gateway.telemetry.span_records import CLIENT, SERVER, Span, SpanLimit, Value, resource_record, span_record
 from gateway.types import Attempt, LedgerEntry, Operation, Status
 
 CLOSE_S = 5.0
@@ -61,29 +49,6 @@ _OPERATION_NAMES = {
     Operation.OLLAMA_EMBEDDINGS: "embeddings",
 }
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
-_SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-
-
-class EncodedSpan(ReadableSpan):
-    """A finished span as its OTLP record. All that the batch processor asks of it is whether it is sampled: it is."""
-
-    def __init__(self, record: bytes) -> None:
-        self._context = _SAMPLED
-        self.record = record
-
-
-class RecordExporter(OTLPSpanExporter):
-    """The SDK's exporter, with its settings, retries and compression, for spans that are encoded already."""
-
-    def __init__(self, resource: bytes) -> None:
-        super().__init__()
-        self._resource = resource
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Sends the spans, which are ``EncodedSpan``."""
-        records = [cast("EncodedSpan", span).record for span in spans]
-        sent = self._client.export(export_request(self._resource, "headrace", records))
-        return SpanExportResult.SUCCESS if sent.success else SpanExportResult.FAILURE
 
 
 class SpanSink:
@@ -100,16 +65,13 @@ class SpanSink:
         self._closing: Thread | None = None
 
     @classmethod
-    def over_otlp(cls) -> "SpanSink":
-        """Exports over OTLP and HTTP to where the standard ``OTEL_EXPORTER_OTLP_*`` variables say.
+    def over_otlp(cls, destination: Destination) -> "SpanSink":
+        """Exports over OTLP and HTTP.
 
         ``service.name`` is ``headrace`` unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` say otherwise.
         """
-        logger = logging.getLogger(trace_exporter.__name__)
-        if not any(isinstance(known, SeldomFilter) for known in logger.filters):
-            logger.addFilter(SeldomFilter())  # a collector that is away is worth one line, not one a batch
         resource = Resource.create({SERVICE_NAME: "headrace"}).merge(OTELResourceDetector().detect())
-        return cls(RecordExporter(resource_record(cast("dict[str, Value]", resource.attributes))))
+        return cls(RecordExporter(resource_record(cast("dict[str, Value]", resource.attributes)), destination))
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Makes the spans of ``batch`` and queues them."""

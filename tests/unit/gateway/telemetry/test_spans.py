@@ -20,8 +20,10 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes, http_attributes
 
 from gateway.price import Usage
+from gateway.settings import Settings
 from gateway.task import Task
 from gateway.telemetry import span_names, spans
+from gateway.telemetry.otlp import read_destination
 from gateway.telemetry.spans import SpanSink
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
 
@@ -98,7 +100,7 @@ def _value(value: AnyValue) -> Any:
 
 
 async def _exported(collector: Collector, *entries: LedgerEntry) -> list[Exported]:
-    sink = SpanSink.over_otlp()
+    sink = SpanSink.over_otlp(read_destination(Settings.otel_variables(), behind_proxy=Settings.behind_proxy))
     sink.take(entries)
     await sink.close()
     return collector.spans()
@@ -273,6 +275,16 @@ async def test_the_exporters_settings_hold(
     assert 2 == len(await _exported(collector, make_entry()))
     names = ("content-encoding", "content-type", "x-team")
     assert ["gzip", "application/x-protobuf", "search"] == [collector.headers[name] for name in names]
+
+
+async def test_spans_go_through_a_proxy(
+    collector: Collector, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the usual variables name a proxy for the collector's address, that one is asked for it."""
+    monkeypatch.setenv("HTTP_PROXY", collector.endpoint)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.example:4318")
+    assert 2 == len(await _exported(collector, make_entry()))
+    assert "collector.example:4318" == collector.headers["host"]
 
 
 async def test_a_spans_limits_hold(
