@@ -9,12 +9,26 @@ class Allowance:
 
     ``granted`` is what this replica may take in all: a lease from all replicas' common account. ``spent`` is what has
     been settled, ``held`` what is reserved by attempts under way. Of the last exchange with that account there are:
-    ``known``, whether there was one; ``others``, what the other replicas had or might take; ``told_spent``, what was
-    told; and ``exhausted``, whether less was granted than was needed. ``alone`` tells that this replica has taken its
-    part since, the accounts being lost.
+    ``known``, whether there was one; ``others``, what the other replicas had or might take, of which they had taken
+    (spent or reserved) ``others_taken``, and spent ``others_spent``; ``told_spent``, what was told; and ``exhausted``,
+    whether less was granted than was needed. ``alone`` tells that this replica has taken its part since, the accounts
+    being lost.
     """
 
-    __slots__ = ("alone", "exhausted", "granted", "held", "known", "limit", "others", "spent", "told_spent", "window")
+    __slots__ = (
+        "alone",
+        "exhausted",
+        "granted",
+        "held",
+        "known",
+        "limit",
+        "others",
+        "others_spent",
+        "others_taken",
+        "spent",
+        "told_spent",
+        "window",
+    )
 
     def __init__(self, limit: Limit, window: Window) -> None:
         self.limit = limit
@@ -23,6 +37,8 @@ class Allowance:
         self.spent = 0
         self.held = 0
         self.others = 0
+        self.others_taken = 0
+        self.others_spent = 0
         self.known = False
         self.alone = False
         self.exhausted = False

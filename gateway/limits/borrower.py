@@ -179,6 +179,7 @@ class Borrower:
             self._replicas = granted.replicas
             allowance.granted += granted.more
             allowance.others = granted.others
+            allowance.others_taken, allowance.others_spent = granted.taken, granted.spent
             allowance.exhausted = granted.more < said.need
             allowance.told_spent = said.spent
             allowance.known, allowance.alone = True, False

@@ -30,11 +30,16 @@ class Need(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """How much more it may take, beyond what it kept; what the others have or may take, and how many replicas live."""
+    """How much more it may take, beyond what it kept; what the others have or may take, and how many replicas live.
+
+    Of what the ``others`` have, ``taken`` is spent or reserved, and ``spent`` is gone for certain.
+    """
 
     more: int
     others: int
     replicas: int
+    taken: int = 0
+    spent: int = 0
 
 
 class Line(NamedTuple):
@@ -71,6 +76,12 @@ class Lender(Protocol):
         ...
 
 
+def line_of(need: Need, more: int, *, alive: bool = True) -> Line:
+    """The line of a replica that was granted so much ``more``: what it had to have it takes at once."""
+    taken = need.kept + min(need.need, more) if need.need else need.taken
+    return Line(need.kept + more, need.spent, max(taken, need.taken), alive)
+
+
 def grant(need: Need, others: Iterable[Line]) -> Grant:
     """What a replica is granted beside the ``others``.
 
@@ -82,10 +93,12 @@ def grant(need: Need, others: Iterable[Line]) -> Grant:
     What it must have it gets as long as there is any; what it only wishes is at most half of its share of what is free,
     so that as the end comes near the grants become small, and nothing lies about where nobody uses it.
     """
-    claimed, replicas = 0, 1
+    claimed, replicas, taken, spent = 0, 1, 0, 0
     for line in others:
         replicas += line.alive
         claimed += max(line.granted, line.taken) if line.alive else line.spent
+        taken += line.taken if line.alive else line.spent
+        spent += line.spent
     free = max(need.amount - claimed - max(need.kept, need.taken), 0)
     more = min(free, max(need.need, min(need.wish, free // (2 * replicas))))
-    return Grant(more, claimed, replicas)
+    return Grant(more, claimed, replicas, taken, spent)

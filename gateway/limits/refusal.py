@@ -12,6 +12,9 @@ _SOONEST_S = 1.0
 _RESERVED_S = 5.0
 """When to come back where requests under way have reserved what is missing, and will hardly use all of it."""
 
+_LENT_S = 2.0
+"""When to come back where other replicas have borrowed what is missing: they tell how they stand once a second."""
+
 _UNITS = {
     Measure.REQUESTS: ("request", "requests"),
     Measure.INPUT_TOKENS: ("prompt token", "prompt tokens"),
@@ -25,8 +28,9 @@ def refusal(allowance: Allowance, amount: int, *, unix_s: float) -> HeadraceErro
     """The error of a limit that refused ``amount``.
 
     429 for the tenant's own, 503 for one of ours. ``retry_after_s`` is when its window ends, which the words tell with
-    the offset of the limit's own place; a few seconds where what is missing is only reserved, of tokens or of money;
-    there is none where not even a fresh window would suffice, for coming back cannot help then.
+    the offset of the limit's own place; a few seconds where what is missing is only reserved, of tokens or of money, or
+    only lent to another replica, which gives back what it does not use; there is none where not even a fresh window
+    would suffice, for coming back cannot help then.
     """
     limit = allowance.limit
     kind = Overloaded if limit.scope.startswith(_OURS) else LimitExceeded
@@ -36,7 +40,10 @@ def refusal(allowance: Allowance, amount: int, *, unix_s: float) -> HeadraceErro
         return kind(f"{words(limit)}, which are under way", retry_after_s=_SOONEST_S)
     wait_s = max(allowance.window.end_unix_s - unix_s, _SOONEST_S)
     left, needed = _said(limit.measure, allowance.left), _said(limit.measure, amount)
-    if limit.measure is not Measure.REQUESTS and amount <= limit.amount - allowance.others - allowance.spent:
+    if amount <= limit.amount - allowance.others_taken - allowance.taken:
+        lent = f"{left} left beside what other replicas have borrowed, and this request may take {needed}"
+        return kind(f"{words(limit)}: {lent}", retry_after_s=min(wait_s, _LENT_S))
+    if limit.measure is not Measure.REQUESTS and amount <= limit.amount - allowance.others_spent - allowance.spent:
         reserved = f"{left} left beside what requests under way have reserved, and this request may take {needed}"
         return kind(f"{words(limit)}: {reserved}", retry_after_s=min(wait_s, _RESERVED_S))
     until = datetime.fromtimestamp(allowance.window.end_unix_s, limit.zone).isoformat()

@@ -23,7 +23,7 @@ for i = 1, #KEYS do
   local ends, amount, spent = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local taken, kept = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local need, wish = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
-  local claimed, replicas = 0, 1
+  local claimed, replicas, allTaken, allSpent = 0, 1, 0, 0
   local lines = redis.pcall('HGETALL', KEYS[i])
   if lines.err then
     redis.call('DEL', KEYS[i])
@@ -38,20 +38,23 @@ for i = 1, #KEYS do
         till = now + lease
         redis.call('HSET', KEYS[i], lines[j], string.format('%.0f %.0f %.0f %.0f', granted, theirs, all, till))
       end
+      allSpent = allSpent + theirs
       if till > now then
         claimed, replicas = claimed + math.max(granted, all), replicas + 1
+        allTaken = allTaken + all
       else
-        claimed = claimed + theirs
+        claimed, allTaken = claimed + theirs, allTaken + theirs
         if theirs == 0 then redis.call('HDEL', KEYS[i], lines[j]) end
       end
     end
   end
   local free = math.max(amount - claimed - math.max(kept, taken), 0)
   local more = math.min(free, math.max(need, math.min(wish, math.floor(free / (2 * replicas)))))
+  if need > 0 then taken = math.max(taken, kept + math.min(need, more)) end
   redis.call('HSET', KEYS[i], replica, string.format('%.0f %.0f %.0f %.0f', kept + more, spent, taken, now + lease))
   if ends - now > 4e10 or ends < now then ends = now + lease end
   redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', ends + keep))
-  answers[i] = {more, claimed, replicas}
+  answers[i] = {more, claimed, replicas, allTaken, allSpent}
 end
 return answers
 """

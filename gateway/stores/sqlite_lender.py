@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant
+from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant, line_of
 from gateway.ports import Clock
 from gateway.stores.pruning_clock import PruningClock
 
@@ -102,8 +102,9 @@ class SqliteLender:
         connection.execute(_SHORTEN, (now_s + LEASE_S, need.account, now_s + LEASE_S))
         with closing(connection.execute(_OTHERS, (now_s, need.account, replica))) as rows:
             granted = grant(need, [Line(*row) for row in rows])
-        line = (need.account, replica, need.kept + granted.more, need.spent, need.taken, now_s + LEASE_S)
-        connection.execute(_WRITE, (*line, need.end_unix_s))
+        line = line_of(need, granted.more)
+        row = (need.account, replica, line.granted, line.spent, line.taken, now_s + LEASE_S, need.end_unix_s)
+        connection.execute(_WRITE, row)
         return granted
 
     def _tidy(self, connection: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.limits.borrower import Borrower
 from gateway.limits.calendar import read_period
-from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant
+from gateway.limits.lender import LEASE_S, Grant, LenderLost, Line, Need, grant, line_of
 from gateway.limits.limit import FOREVER, Claim, Limit, Measure
 from gateway.limits.task_budgets import Short, TaskBudgets
 from gateway.stores.redis import RedisStore
@@ -39,7 +39,7 @@ class Model:
         for need in needs:
             account = self.lines.setdefault(need.account, {})
             answer = grant(need, [line for name, line in account.items() if name != replica])
-            account[replica] = Line(need.kept + answer.more, need.spent, need.taken, alive=True)
+            account[replica] = line_of(need, answer.more)
             answers.append(answer)
         return answers
 
@@ -97,7 +97,7 @@ async def test_every_account_ends_by_itself(redis_server: RedisServer) -> None:
     with redis_server.client() as client:
         client.hset("{test}:limit:a", "old", "5 5 5 0")
         need = Need(account="a", end_unix_s=FOREVER.end_unix_s, amount=9, spent=0, taken=0, kept=0, need=9)
-        assert [Grant(4, 5, 1)] == await RedisLender(store).exchange("new", [need])
+        assert [Grant(4, 5, 1, 5, 5)] == await RedisLender(store).exchange("new", [need])
         assert 0 < client.pttl("{test}:limit:a") <= (LEASE_S + 3600) * 1000
     await store.close()
 
@@ -123,7 +123,7 @@ async def test_a_lease_from_before_the_clock_was_set_back_is_shortened(redis_ser
     need = Need(account="a", end_unix_s=FAR_UNIX_S, amount=9, spent=0, taken=0, kept=0, need=9)
     with redis_server.client() as client:
         client.hset("{test}:limit:a", "dead", "5 1 5 9999999999999")
-        assert [Grant(4, 5, 2)] == await RedisLender(store).exchange("new", [need])
+        assert [Grant(4, 5, 2, 5, 1)] == await RedisLender(store).exchange("new", [need])
         *_, until_ms = client.hget("{test}:limit:a", "dead").split()
         now_s, _ = client.time()
         assert 0 < int(until_ms) / 1000 - now_s <= LEASE_S + 1

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.limits.lender import Line, Need, grant
+from gateway.limits.lender import Line, Need, grant, line_of
 
 AMOUNTS = st.integers(min_value=0, max_value=1000)
 
@@ -29,7 +29,25 @@ def test_what_is_only_wished_is_half_of_the_share() -> None:
 def test_of_the_dead_only_what_they_spent_counts() -> None:
     """What they had borrowed or held is free again."""
     others = [Line(granted=90, spent=10, taken=50, alive=False)]
-    assert (90, 10, 1) == grant(_need(need=90), others)
+    assert (90, 10, 1, 10, 10) == grant(_need(need=90), others)
+
+
+def test_of_what_the_others_have_it_is_told_what_is_taken_and_what_is_spent() -> None:
+    """The rest of it comes back where they do not use it."""
+    others = [
+        Line(granted=60, spent=10, taken=20, alive=True),
+        Line(granted=9, spent=3, taken=5, alive=True),
+        Line(granted=9, spent=2, taken=9, alive=False),
+    ]
+    assert (0, 71, 3, 27, 15) == grant(_need(), others)
+
+
+def test_what_must_be_had_is_told_as_taken_at_once() -> None:
+    """Whoever asks for it takes it when it has it; what is only wished may come back."""
+    need = _need(spent=5, taken=20, kept=20, need=10, wish=30)
+    assert Line(granted=50, spent=5, taken=30, alive=True) == line_of(need, 30)
+    assert Line(granted=24, spent=5, taken=24, alive=True) == line_of(need, 4)
+    assert Line(granted=30, spent=5, taken=20, alive=True) == line_of(need._replace(need=0), 10)
 
 
 @given(

@@ -1,5 +1,6 @@
 """What clients are told of their limits."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -120,6 +121,55 @@ def test_a_reset_reads_like_openais(left_s: float, said: bytes) -> None:
     """Hours, minutes and seconds, or milliseconds; a window that is over is over now."""
     headers = dict(rate_headers([_allowance(Measure.REQUESTS, 1)], unix_s=1020 - left_s))
     assert said == headers[b"x-ratelimit-reset-requests"]
+
+
+@pytest.fixture
+async def workers(hand_clock: Any, tmp_path: Path) -> AsyncIterator[list[Gate]]:
+    """The gates of two workers of one machine."""
+    lenders = [SqliteLender(tmp_path / "limits.sqlite3", clock=hand_clock) for _ in range(2)]
+    yield [Gate(Borrower(one, replica=f"w{n}", clock=hand_clock), clock=hand_clock) for n, one in enumerate(lenders)]
+    for lender in lenders:
+        await lender.close()
+
+
+async def _refused(gate: Gate, limit: Limit, amount: int) -> float | None:
+    with pytest.raises(LimitExceeded) as refused:
+        await gate.enter("refused", [limit], Claim(**{limit.measure.value: amount}), lasts_s=60)
+    return refused.value.retry_after_s
+
+
+async def test_what_another_worker_has_only_borrowed_is_back_in_seconds(workers: list[Gate]) -> None:
+    """It gives back what it does not use with its next beat; what it has used is gone until the period's end."""
+    limit = Limit(
+        scope="tenant:acme", measure=Measure.REQUESTS, amount=10, period=read_period("day"), zone=ZoneInfo("UTC")
+    )
+    first, second = workers
+    await first.enter("a", [limit], Claim(requests=1), lasts_s=60)
+    await first.borrower._tell(first.borrower.book.allowances(), lambda _: 3)
+    for number in range(6):
+        await second.enter(f"b{number}", [limit], Claim(requests=1), lasts_s=60)
+    assert 2.0 == await _refused(second, limit, 1)
+    await first.borrower._tell(first.borrower.book.allowances(), lambda _: 0)
+    for number in range(3):
+        await second.enter(f"c{number}", [limit], Claim(requests=1), lasts_s=60)
+    wait_s = await _refused(second, limit, 1)
+    assert wait_s is not None
+    assert 2.0 < wait_s
+
+
+async def test_what_another_worker_has_reserved_may_be_back_soon(workers: list[Gate]) -> None:
+    """Of tokens a request rarely takes all that was reserved: as with a reservation of one's own."""
+    limit = Limit(
+        scope="tenant:acme", measure=Measure.OUTPUT_TOKENS, amount=100, period=read_period("day"), zone=ZoneInfo("UTC")
+    )
+    first, second = workers
+    await first.enter("a", [limit], Claim(output_tokens=90), lasts_s=60)
+    assert 5.0 == await _refused(second, limit, 20)
+    first.leave("a", Claim(output_tokens=90))
+    await first.borrower._tell(first.borrower.book.allowances(), lambda _: 0)
+    wait_s = await _refused(second, limit, 20)
+    assert wait_s is not None
+    assert 5.0 < wait_s
 
 
 @pytest.mark.parametrize("scope", ["tenant:acme", "model:m"])
