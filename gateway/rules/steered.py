@@ -38,14 +38,13 @@ def steered(
     success = success or SuccessSpec()
     if canary is not None:
         route = _with_canary(route, target(canary.to, f"routes.{route.name}.canary.to"))
-    tried = route.targets[-1]
     return replace(
         route,
         steer=Steer(
             half_life_s=success.half_life_s,
             confidence=success.confidence,
             explore=_explore(route.name, explore, time_zone) if explore is not None else None,
-            canary=_canary(canary, tried) if canary is not None else None,
+            canary=_canary(canary, route.targets[-1]) if canary is not None else None,
         ),
     )
 

@@ -93,3 +93,11 @@ def test_what_cannot_be_is_refused_where_it_stands(make_world: Any, fields: str,
     with pytest.raises(ConfigurationError) as refused:
         _route(make_world, fields)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("fields", ["success: {half_life_s: 5}", "explore: {usd: 1}", "least_success: 0.9"])
+def test_the_steps_of_a_cascade_steer(make_world: Any, fields: str) -> None:
+    """Its targets stand in its steps, which steer as the route says."""
+    cascade = "cascade: [{targets: [a/m], judge: {all: [non_empty]}}, {targets: [b/m]}]"
+    route = make_world(POLICY.replace("targets: [a/m, b/m]", cascade) % ("", fields)).routes[0]
+    assert [True, True] == [step.route.steer is not None for step in route.cascade]
