@@ -25,6 +25,7 @@ from gateway.errors import (
     ConnectionsBusy,
     HeadraceError,
     UpstreamError,
+    UpstreamInvalid,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
@@ -191,6 +192,19 @@ class HttpxAnswer:
         self.status = response.status_code
         self.headers: Sequence[tuple[str, str]] = response.headers.multi_items()
         self._pieces = response.aiter_raw()
+
+    def header(self, name: str) -> str:
+        """See ``UpstreamAnswer.header``."""
+        return dict(self.headers).get(name, "").strip()
+
+    async def whole(self, most_bytes: int) -> bytes:
+        """See ``UpstreamAnswer.whole``."""
+        body = bytearray()
+        while piece := await self.piece():
+            body += piece
+            if len(body) > most_bytes:
+                raise UpstreamInvalid(f"the answer is longer than {most_bytes} bytes")
+        return bytes(body)
 
     async def piece(self) -> bytes:
         """See ``UpstreamAnswer.piece``."""

@@ -1,7 +1,12 @@
 """An upstream over HTTP that answers in server-sent events or JSON: one request, its answer, and what may go wrong."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
 
 from backends._headers import bearer, resolve_headers, resolve_keys
 from backends._http import Refusal, from_refusal, hide_secrets, refusal_body
@@ -15,7 +20,10 @@ from gateway.types import Finish
 _SUCCESS = range(200, 300)
 _EVENTS = "text/event-stream"
 _STREAMS = frozenset({_EVENTS, "application/vnd.amazon.eventstream", "application/x-ndjson"})
-_ANYTHING = "*/*"
+_ACCEPT_EVENTS: Mapping[str, str] = MappingProxyType({"accept": _EVENTS})
+_ACCEPT_JSON: Mapping[str, str] = MappingProxyType({"accept": "application/json"})
+_ACCEPT_ANYTHING: Mapping[str, str] = MappingProxyType({"accept": "*/*"})
+_NO_ACCOUNT: Mapping[str, str] = MappingProxyType({})
 _PASSED = frozenset({"content-type", "content-disposition"})
 """The headers of an answer that belong to its body."""
 
@@ -28,8 +36,7 @@ def bearer_header(key: str) -> Mapping[str, str]:
     return {"authorization": bearer(key)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """What goes up: where to, the body, and headers beside those that always go.
 
     Of what ``passes`` any answer goes on as it comes; else it is a stream of events or JSON, as ``streamed`` says.
@@ -100,25 +107,15 @@ class Upstream:
             self._connections = world.connect(place)
         return place
 
-    async def send(self, ask: Ask, sink: Sink) -> Finish:
+    def send(self, ask: Ask, sink: Sink) -> Coroutine[Any, Any, Finish]:
         """Sends ``ask`` and pushes its answer into ``sink``; returns what the sink's ``end`` says.
 
         Raises:
             UpstreamError: mapped from whatever went wrong, without our secrets, with the backend's name.
         """
-        account: Mapping[str, str] = {}
-        try:
-            if self.authorise is not None:
-                account = await self.authorise(ask)
-                return await self._send(ask, sink, account)
-            if self._keys is None:
-                return await self._send(ask, sink, {})
-            with self._keys.key() as key:
-                return await self._send(ask, sink, self.credential(key.secret))
-        except UpstreamError as error:
-            error.backend = error.backend or self.name
-            hide_secrets(error, self._secrets_with(account))
-            raise
+        if self.authorise is not None:
+            return self._send_authorised(self.authorise, ask, sink)
+        return self._send(ask, sink, _NO_ACCOUNT) if self._keys is None else self._send_with_key(self._keys, ask, sink)
 
     async def close(self) -> None:
         """Closes all connections; idempotent."""
@@ -126,24 +123,50 @@ class Upstream:
             await self._connections.close()
             self._connections = None
 
+    async def _send_authorised(self, authorise: Authorise, ask: Ask, sink: Sink) -> Finish:
+        try:
+            account = await authorise(ask)
+        except UpstreamError as error:
+            self._name(error, _NO_ACCOUNT)
+            raise
+        return await self._send(ask, sink, account)
+
+    async def _send_with_key(self, keys: KeyRing, ask: Ask, sink: Sink) -> Finish:
+        with keys.key() as key:
+            return await self._send(ask, sink, self.credential(key.secret))
+
     async def _send(self, ask: Ask, sink: Sink, account: Mapping[str, str]) -> Finish:
-        if self._connections is None:
-            raise UpstreamUnreachable("the backend is closed")
-        accept = {"accept": _ANYTHING if ask.passes else _EVENTS if ask.streamed else "application/json"}
-        async with self._connections.post(ask.path, ask.body, headers={**accept, **ask.headers, **account}) as answer:
-            if answer.status not in _SUCCESS:
-                raise await self._refusal(answer, self._secrets_with(account))
-            if ask.passes:
-                return await self._pass_on(answer, sink)
-            streamed = _is_stream(answer, asked=ask.streamed)
-            sink.begin(streamed=streamed)
-            try:
-                await self._pour(answer, sink, limit_bytes=None if streamed else self._most_bytes)
-            except UpstreamUnreachable as error:
-                if not streamed:
-                    raise UpstreamTruncated("the connection broke in the middle of the answer") from error
-                # Of a stream the sink knows whether its end had come before the break; where not, it raises.
-        return await sink.end()
+        headers = _ACCEPT_ANYTHING if ask.passes else _ACCEPT_EVENTS if ask.streamed else _ACCEPT_JSON
+        if ask.headers or account:
+            headers = {**headers, **ask.headers, **account}
+        try:
+            if self._connections is None:
+                raise UpstreamUnreachable("the backend is closed")
+            async with self._connections.post(ask.path, ask.body, headers=headers) as answer:
+                if answer.status not in _SUCCESS:
+                    raise await self._refusal(answer, self._secrets_with(account))
+                if ask.passes:
+                    return await self._pass_on(answer, sink)
+                streamed = _is_stream(answer, asked=ask.streamed)
+                sink.begin(streamed=streamed)
+                try:
+                    if streamed:
+                        await answer.pour(sink.push)
+                    elif body := await answer.whole(self._most_bytes):
+                        await sink.push(body)
+                except UpstreamUnreachable as error:
+                    if not streamed:
+                        raise _broken() from error
+                    # Of a stream the sink knows whether its end had come before the break; where not, it raises.
+            return await sink.end()
+        except UpstreamError as error:
+            self._name(error, account)
+            raise
+
+    def _name(self, error: UpstreamError, account: Mapping[str, str]) -> None:
+        """Says whose error it is, and takes our secrets out of it."""
+        error.backend = error.backend or self.name
+        hide_secrets(error, self._secrets_with(account))
 
     async def _pass_on(self, answer: UpstreamAnswer, sink: Sink) -> Finish:
         """Any answer, as it comes. Where it breaks, only events can have said before that they were all."""
@@ -153,26 +176,11 @@ class Upstream:
         headers = [(name, value) for name, value in answer.headers if name in _PASSED]
         sink.pass_on(headers)
         try:
-            await self._pour(answer, sink, limit_bytes=None)
-        except UpstreamUnreachable as error:
-            if _kind(answer) != _EVENTS:
-                raise UpstreamTruncated("the connection broke in the middle of the answer") from error
-        return await sink.end()
-
-    async def _pour(self, answer: UpstreamAnswer, sink: Sink, *, limit_bytes: int | None) -> None:
-        if limit_bytes is None:
             await answer.pour(sink.push)
-            return
-        taken_bytes = 0
-
-        async def take(piece: bytes) -> None:
-            nonlocal taken_bytes
-            taken_bytes += len(piece)
-            if taken_bytes > limit_bytes:
-                raise UpstreamInvalid(f"the answer is longer than {limit_bytes} bytes")
-            await sink.push(piece)
-
-        await answer.pour(take)
+        except UpstreamUnreachable as error:
+            if _kind(answer.header("content-type")) != _EVENTS:
+                raise _broken() from error
+        return await sink.end()
 
     def _secrets_with(self, account: Mapping[str, str]) -> Collection[str]:
         """Ours, and what stands behind the scheme in the headers that were made for this request."""
@@ -205,7 +213,7 @@ def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
         UpstreamInvalid: it is neither a stream of events nor JSON, or is compressed though we asked for plain bytes.
     """
     _check_plain(answer)
-    kind = _kind(answer)
+    kind = _kind(answer.header("content-type"))
     if kind in _STREAMS:
         return True
     if kind == "application/json" or kind.endswith("+json"):
@@ -215,9 +223,10 @@ def _is_stream(answer: UpstreamAnswer, *, asked: bool) -> bool:
     raise UpstreamInvalid("the upstream answered with neither JSON nor a stream of events")
 
 
-def _kind(answer: UpstreamAnswer) -> str:
-    """The answer's media type, empty where it does not say."""
-    return dict(answer.headers).get("content-type", "").partition(";")[0].strip().lower()
+@lru_cache(maxsize=256)
+def _kind(content_type: str) -> str:
+    """The media type, empty where an answer does not say."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _check_plain(answer: UpstreamAnswer) -> None:
@@ -226,5 +235,9 @@ def _check_plain(answer: UpstreamAnswer) -> None:
     Raises:
         UpstreamInvalid: it is.
     """
-    if dict(answer.headers).get("content-encoding", "").strip().lower() not in {"", "identity"}:
+    if answer.header("content-encoding").lower() not in {"", "identity"}:
         raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
+
+
+def _broken() -> UpstreamTruncated:
+    return UpstreamTruncated("the connection broke in the middle of the answer")

@@ -169,10 +169,9 @@ class OpenAICompatible:
         headers = dict(request.arrival.format_headers)
         if self.propagate_trace:
             headers |= headers_for(call.trace)
-        body = FORMATS[operation].upstream_body(request, call.model)
         ask = Ask(
             path=self._paths[operation],
-            body=body,
+            body=FORMATS[operation].upstream_body(request, call.model),
             headers=headers,
             streamed=request.stream,
             passes=request.units is not None,

@@ -64,7 +64,24 @@ class UpstreamAnswer(Protocol):
     """The head of an upstream's answer, and its body piece by piece. Header names are in lower case."""
 
     status: int
-    headers: Sequence[tuple[str, str]]
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """All of the head."""
+        ...
+
+    def header(self, name: str) -> str:
+        """The value of one header; of several with its name the last one's, empty where there is none."""
+        ...
+
+    async def whole(self, most_bytes: int) -> bytes:
+        """All of the body.
+
+        Raises:
+            UpstreamUnreachable: the connection broke, or what came is no HTTP.
+            UpstreamInvalid: it is longer than ``most_bytes``.
+        """
+        ...
 
     async def piece(self) -> bytes:
         """The next piece of the body as it came, without its framing; empty at its end. Meanwhile the upstream waits.

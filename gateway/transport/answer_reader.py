@@ -1,8 +1,9 @@
 """One HTTP/1.1 answer after another, read by httptools out of whatever pieces the network cuts it into."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
 
 import httptools
 
@@ -15,13 +16,13 @@ MAX_HEADERS = 256
 
 _FIRST_FINAL_STATUS = 200
 _SWITCHING_PROTOCOLS = 101
-_KEEPING = "keep-alive"
-_TELLING = frozenset({"content-length", "transfer-encoding", _KEEPING})
+_LENGTH, _CODING, _KEEPING = b"content-length", b"transfer-encoding", b"keep-alive"
 """The fields that tell where the body ends, and for how long the connection stays."""
-_KEPT = re.compile(r"(?i)(?:^|[,; ])timeout ?= ?([0-9]{1,6})")
+_KEPT = re.compile(rb"(?i)(?:^|[,; ])timeout ?= ?([0-9]{1,6})")
 _TRUSTED_SHARE = 0.8
 """Of the time that an upstream keeps an idle connection: a request is under way for a while, and clocks differ."""
 _VERSIONS = frozenset({"1.0", "1.1"})
+_NO_FIELDS: Mapping[bytes, bytes] = MappingProxyType({})
 
 
 class _Stop(Exception):
@@ -33,7 +34,7 @@ class AnswerReader:
 
     Attributes:
         status: of the final answer; 0 until its head is complete.
-        headers: of the final answer, names in lower case.
+        fields: the head of the final answer as it came.
         pieces: what has come of the body, to be taken out by the owner.
         complete: the answer has come to its end.
         keep_alive: of a complete answer: another may follow on the connection.
@@ -47,12 +48,12 @@ class AnswerReader:
         "__weakref__",
         "_bare_bytes",
         "_framed",
+        "_named",
         "_parser",
-        "_raw_headers",
         "begun",
         "complete",
         "fault",
-        "headers",
+        "fields",
         "keep_alive",
         "kept_s",
         "on_body",
@@ -69,13 +70,22 @@ class AnswerReader:
     def expect(self) -> None:
         """Forgets the answer before: the next byte belongs to a new one."""
         self.status = 0
-        self.headers: Sequence[tuple[str, str]] = ()
+        self.fields: list[tuple[bytes, bytes]] = []
+        self._named: Mapping[bytes, bytes] = _NO_FIELDS
         self.complete = self.keep_alive = self.begun = self._framed = False
         self.fault: UpstreamError | None = None
         self.pieces.clear()
-        self._raw_headers: list[tuple[bytes, bytes]] = []
         self._bare_bytes = 0
         self.kept_s = inf
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """The fields of the head, names in lower case, for who wants to see them all."""
+        return [(name.lower().decode("latin-1"), value.strip().decode("latin-1")) for name, value in self.fields]
+
+    def header(self, name: str) -> str:
+        """The value of a field, by its name in lower case; of several the last one's, empty where there is none."""
+        return self._named.get(name.encode("latin-1"), b"").strip().decode("latin-1")
 
     def feed(self, data: bytes) -> bool:
         """Takes bytes as they came, and tells whether they bring anything that its owner may wait for.
@@ -133,27 +143,25 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head; or of the trailer, at which nobody looks."""
-        self._raw_headers.append((name, value))
+        if not self.status:
+            self.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is there, and is judged."""
         status: int = self._parser.get_status_code()
         if status < _FIRST_FINAL_STATUS and status != _SWITCHING_PROTOCOLS:
-            self._raw_headers.clear()
+            self.fields.clear()
             return
-        self.headers = [
-            (name.lower().decode("latin-1"), value.strip().decode("latin-1")) for name, value in self._raw_headers
-        ]
-        for name, value in self.headers:
-            if name not in _TELLING:
-                continue
-            if name == _KEEPING:
-                self.kept_s = _kept_s(value)
-            else:
-                self._framed = True
-                if name == "transfer-encoding" and value.lower() != "chunked":
-                    self._stop("a transfer coding that was not asked for")
-        if len(self.headers) > MAX_HEADERS or self._is_head_too_long():
+        named = self._named = {name.lower(): value for name, value in self.fields}
+        if _CODING in named:
+            self._framed = True
+            if not all(value.strip().lower() == b"chunked" for name, value in self.fields if name.lower() == _CODING):
+                self._stop("a transfer coding that was not asked for")
+        elif _LENGTH in named:
+            self._framed = True
+        if _KEEPING in named:
+            self.kept_s = _kept_s(named[_KEEPING])
+        if len(self.fields) > MAX_HEADERS or self._is_head_too_long():
             self._stop("a head of more bytes or fields than any answer needs")
         if status == _SWITCHING_PROTOCOLS or self._parser.get_http_version() not in _VERSIONS:
             self._stop("another protocol than HTTP/1.1")
@@ -170,7 +178,7 @@ class AnswerReader:
     def _is_head_too_long(self) -> bool:
         if self._bare_bytes <= MAX_HEAD_BYTES:
             return False  # the usual case: all that has come, body and all, is less
-        return sum(len(name) + len(value) for name, value in self._raw_headers) > MAX_HEAD_BYTES
+        return sum(len(name) + len(value) for name, value in self.fields) > MAX_HEAD_BYTES
 
     def _fail(self, what: str) -> None:
         if self.status:
@@ -183,6 +191,6 @@ class AnswerReader:
         raise _Stop
 
 
-def _kept_s(value: str) -> float:
+def _kept_s(value: bytes) -> float:
     found = _KEPT.search(value)
     return int(found[1]) * _TRUSTED_SHARE if found is not None else inf

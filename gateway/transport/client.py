@@ -14,7 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from gateway.errors import UpstreamUnreachable
+from gateway.errors import UpstreamInvalid, UpstreamUnreachable
 from gateway.ports import Origin
 from gateway.transport.address import Address
 from gateway.transport.connection import Connection
@@ -71,7 +71,7 @@ class PooledConnections:
 class Exchange:
     """One request, and what comes back: implements ``gateway.ports.UpstreamAnswer`` inside its block."""
 
-    __slots__ = ("_body", "_connection", "_head", "_pool", "headers", "status")
+    __slots__ = ("_answer", "_body", "_connection", "_head", "_pool", "status")
 
     def __init__(self, pool: Pool, head: bytes, body: bytes) -> None:
         self._pool = pool
@@ -79,7 +79,6 @@ class Exchange:
         self._body = body
         self._connection: Connection | None = None
         self.status = 0
-        self.headers: Sequence[tuple[str, str]] = ()
 
     async def __aenter__(self) -> Self:
         pool = self._pool
@@ -87,11 +86,22 @@ class Exchange:
             await pool.enter()
         try:
             kept = pool.take()
-            if kept is None or not await self._is_answered(kept):
-                await self._over(await pool.connect())
+            connection = self._connection = kept if kept is not None else await pool.connect()
+            connection.send(self._head, self._body)
+            try:
+                await connection.head()
+            except UpstreamUnreachable:
+                if connection is not kept or not kept.unheard:
+                    raise
+                kept.abort()
+                connection = self._connection = await pool.connect()
+                connection.send(self._head, self._body)
+                await connection.head()
         except BaseException:
             self._leave()
             raise
+        self._answer = connection.answer
+        self.status = connection.answer.status
         return self
 
     async def __aexit__(
@@ -99,34 +109,45 @@ class Exchange:
     ) -> None:
         self._leave()
 
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """See ``UpstreamAnswer.headers``."""
+        return self._answer.headers
+
+    def header(self, name: str) -> str:
+        """See ``UpstreamAnswer.header``."""
+        return self._answer.header(name)
+
     def piece(self) -> Coroutine[Any, Any, bytes]:
         """See ``UpstreamAnswer.piece``."""
-        if self._connection is None:
-            raise RuntimeError("the connection was given back; the answer can no longer be read")
-        return self._connection.piece()
+        return self._open().piece()
 
     def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
         """See ``UpstreamAnswer.pour``."""
+        return self._open().pour(take)
+
+    async def whole(self, most_bytes: int) -> bytes:
+        """See ``UpstreamAnswer.whole``."""
+        connection, answer = self._open(), self._answer
+        taken: list[bytes] = []
+        taken_bytes = 0
+        while True:
+            if answer.pieces:
+                taken.append(connection.taken())
+                taken_bytes += len(taken[-1])
+                if taken_bytes > most_bytes:
+                    raise UpstreamInvalid(f"the answer is longer than {most_bytes} bytes")
+            elif answer.complete:
+                return b"".join(taken)
+            elif answer.fault is not None:
+                raise answer.fault
+            else:
+                await connection.news()
+
+    def _open(self) -> Connection:
         if self._connection is None:
             raise RuntimeError("the connection was given back; the answer can no longer be read")
-        return self._connection.pour(take)
-
-    async def _is_answered(self, kept: Connection) -> bool:
-        """Whether the kept connection has brought an answer; if not, the upstream has not begun with the request."""
-        try:
-            await self._over(kept)
-        except UpstreamUnreachable:
-            if not kept.unheard:
-                raise
-            kept.abort()
-            return False
-        return True
-
-    async def _over(self, connection: Connection) -> None:
-        self._connection = connection
-        connection.send(self._head, self._body)
-        await connection.head()
-        self.status, self.headers = connection.answer.status, connection.answer.headers
+        return self._connection
 
     def _leave(self) -> None:
         """Gives back the connection and the place; nothing here waits, so nothing can interrupt it."""

@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
         while not answer.status:
             if answer.fault is not None:
                 raise answer.fault
-            await self._news()
+            await self.news()
 
     async def piece(self) -> bytes:
         """All of the body that has come and was not taken yet; empty at its end.
@@ -109,8 +109,8 @@ class Connection(asyncio.Protocol):
                 return b""
             if answer.fault is not None:
                 raise answer.fault
-            await self._news()
-        return self._taken()
+            await self.news()
+        return self.taken()
 
     async def pour(self, take: Callable[[bytes], Step]) -> None:
         """Hands all of the body that was not taken yet to ``take`` as it comes, and returns at its end.
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         answer, task = self.answer, asyncio.current_task(self.loop)
         while True:
             if answer.pieces:
-                await take(self._taken())
+                await take(self.taken())
             elif answer.complete:
                 return
             elif answer.fault is not None:
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
         """Lets what comes be taken at once, until the task is needed."""
         self._taker = (take, task) if task is not None else None
         try:
-            await self._news()
+            await self.news()
         except asyncio.CancelledError as error:
             if self._rest is None:
                 raise
@@ -252,10 +252,10 @@ class Connection(asyncio.Protocol):
 
     # ---- taking ----------------------------------------------------------------------------------------------------
 
-    def _taken(self) -> bytes:
+    def taken(self) -> bytes:
         """All of the body that waits; there is room for more."""
         pieces = self.answer.pieces
-        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        taken = b"".join(pieces)
         pieces.clear()
         self._waiting_bytes = 0
         if self._reading_paused:
@@ -266,7 +266,7 @@ class Connection(asyncio.Protocol):
     def _is_needed(self, take: Callable[[bytes], Step], task: asyncio.Task[Any]) -> bool:
         """Has what came taken, and tells whether its task has to go on: to wait for the client, or at the end."""
         try:
-            self._rest = take_first_step(take(self._taken()), task, self.loop)
+            self._rest = take_first_step(take(self.taken()), task, self.loop)
         except Exception as error:  # noqa: BLE001  # it is raised where the body is waited for
             self._taker = None
             self._break(error)
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
-    def _news(self) -> "asyncio.Future[None]":
+    def news(self) -> "asyncio.Future[None]":
         """To be awaited at once. A plain future: a coroutine around it would cost every piece of an answer."""
         if self._waiter is not None and not self._waiter.done():
             raise RuntimeError("an answer is read by one at a time")

@@ -75,7 +75,7 @@ class _Wire(asyncio.Transport):
                 await self._read(self.unread.pop(0))
                 answer = self.connection.answer
                 assert sum(map(len, answer.pieces)) <= MOST_HELD_BYTES, "too much is kept for who reads nothing"
-                assert sum(len(n) + len(v) for n, v in answer._raw_headers) <= MAX_HEAD_BYTES + READ_BYTES
+                assert sum(len(n) + len(v) for n, v in answer.fields) <= MAX_HEAD_BYTES + READ_BYTES
                 assert answer.fault is None or self.closing, "broken, and kept"
                 for _ in range(_TURNS):
                     await asyncio.sleep(0)

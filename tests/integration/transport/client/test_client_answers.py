@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import UpstreamError
+from gateway.errors import UpstreamError, UpstreamInvalid
 
 Meet = Callable[..., Any]
 
@@ -274,3 +274,15 @@ async def test_what_would_break_a_head_is_not_sent(meet: Meet, say: Any, path: s
         with pytest.raises(ValueError, match=r"path|header|written by"):
             connections.post(path, b"{}", headers=headers)
         assert 0 == listener.seen
+
+
+@pytest.mark.parametrize("writes", [(OK,), (CHUNKED, b"1\r\no\r\n", b"1\r\nk\r\n0\r\n\r\n")])
+async def test_a_body_can_be_had_whole_within_bounds(meet: Meet, say: Any, writes: tuple[bytes, ...]) -> None:
+    """In whatever pieces it comes; one that is longer is none, and ends its connection."""
+    async with meet(say(*writes)) as (connections, _):
+        async with connections.post("/x", b"{}", headers={}) as answer:
+            assert b"ok" == await answer.whole(2)
+        assert 1 == connections.idle
+        with pytest.raises(UpstreamInvalid, match="longer than 1 bytes"):
+            async with connections.post("/x", b"{}", headers={}) as answer:
+                await answer.whole(1)

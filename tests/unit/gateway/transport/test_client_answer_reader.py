@@ -140,6 +140,13 @@ def test_limits_are_limits() -> None:
     assert (200, fields, None) == (reader.status, reader.headers, reader.fault)
 
 
+def test_a_header_is_found_by_its_name() -> None:
+    """However it is spelt there; of several the last counts, and what is not there is empty."""
+    reader = AnswerReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\nX-A:\t1 \r\nx-b: \xe4\r\nx-A: 2\r\n\r\n")
+    assert ["2", "ä", ""] == [reader.header(name) for name in ("x-a", "x-b", "x-c")]
+
+
 def test_news_is_what_somebody_may_wait_for() -> None:
     """A head, a piece of the body, the end, a fault; not a part of a head or of framing."""
     reader = AnswerReader()
