@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ConfigurationError as error:
-        print(f"headrace: {error}", file=sys.stderr)
+        for one in error.all:
+            print(f"headrace: {one}", file=sys.stderr)
         return 1
     return code
 

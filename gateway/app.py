@@ -186,7 +186,8 @@ class Gateway:
         try:
             new = await self._next_world(old)
         except ConfigurationError as error:
-            _log.error("the policy file was not reloaded: %s", error)  # the words are the whole story
+            for one in error.all:
+                _log.error("the policy file was not reloaded: %s", one)  # the words are the whole story
             return
         self.pipeline.rules = self._rules(new)
         self._shared.serves(new)

@@ -1,5 +1,6 @@
 """The root of the error tree, which ``gateway.errors`` draws, and the one branch that no client ever meets."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from gateway.types import Status
@@ -26,15 +27,35 @@ class HeadraceError(Exception):
 
 
 class ConfigurationError(HeadraceError):
-    """The policy file or the environment is wrong, at ``where``; ``hint`` is a way out, ``bare`` the message alone."""
+    """The policy file or the environment is wrong, at ``where``; ``hint`` is a way out, ``bare`` the message alone.
+
+    ``beside`` are other mistakes that were found at the same time; none of them has any beside itself.
+    """
 
     code = "configuration_error"
 
     def __init__(self, message: str, *, file: str = "", where: str = "", hint: str = "") -> None:
         self.bare = message
+        self.beside: tuple[ConfigurationError, ...] = ()
         place = ": ".join(part for part in (file, where) if part)
         super().__init__("".join((f"{place}: " if place else "", message, f" ({hint})" if hint else "")))
         self.file, self.where, self.hint = file, where, hint
+
+    @property
+    def all(self) -> tuple["ConfigurationError", ...]:
+        """This one and those beside it."""
+        return (self, *self.beside)
+
+    def within(self, file: str, *, part: str = "") -> "ConfigurationError":
+        """The same in a file, at ``where`` below ``part`` of it, without those beside it."""
+        where = ".".join(path for path in (part, self.where) if path)
+        return ConfigurationError(self.bare, file=file, where=where, hint=self.hint)
+
+    def with_others(self, others: Iterable["ConfigurationError"]) -> "ConfigurationError":
+        """The same, with others beside it."""
+        error = self.within(self.file)
+        error.beside = tuple(others)
+        return error
 
 
 def place_of(error: BaseException) -> str:

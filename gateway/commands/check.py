@@ -12,6 +12,7 @@ from gateway.errors import ConfigurationError
 from gateway.facts import Needs
 from gateway.ports import Backend
 from gateway.prices.price_book import PRICES_FILE, PriceBook
+from gateway.rules.faults import Faults
 from gateway.settings import read_settings
 
 
@@ -56,12 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _needs(backends: Mapping[str, Backend], model_dir: Path, *, file: str) -> dict[str, Needs]:
     found: dict[str, Needs] = {}
+    faults = Faults()
     for name, backend in backends.items():
         try:
             found[name] = backend.needs(model_dir) if isinstance(backend, Needy) else Needs()
         except ConfigurationError as error:
-            where = ".".join(part for part in ("backends", name, error.where) if part)
-            raise ConfigurationError(error.bare, file=file, where=where, hint=error.hint) from error
+            faults.add(error.within(file, part=f"backends.{name}"))
+    faults.tell()
     return found
 
 

@@ -9,6 +9,7 @@ from gateway.errors import ConfigurationError
 from gateway.guard import Guard, WindowGuard
 from gateway.guard_mark import WORD, Action, Stage
 from gateway.rules import plugins
+from gateway.rules.faults import Faults
 from gateway.rules.guard_specs import GuardSpec, StreamMode
 
 VALUE = "value"
@@ -69,11 +70,15 @@ def build_guards(specs: Sequence[GuardSpec], where: str, *, client_s: float) -> 
     Raises:
         ConfigurationError: one is none, or cannot do what is asked of it.
     """
-    rules = [_rule(spec, f"{where}[{at}]") for at, spec in enumerate(specs)]
-    for at, rule in enumerate(rules):
-        if any((rule.name, rule.stage) == (other.name, other.stage) for other in rules[:at]):
-            hint = "give one of them another `name`"
-            raise ConfigurationError(f"there are two guards `{rule.name}`", where=f"{where}[{at}]", hint=hint)
+    faults, rules = Faults(), list[GuardRule]()
+    for at, spec in enumerate(specs):
+        with faults.kept():
+            rule = _rule(spec, f"{where}[{at}]")
+            if any((rule.name, rule.stage) == (other.name, other.stage) for other in rules):
+                hint = "give one of them another `name`"
+                raise ConfigurationError(f"there are two guards `{rule.name}`", where=f"{where}[{at}]", hint=hint)
+            rules.append(rule)
+    faults.tell()
     after = tuple(rule for rule in rules if rule.stage is Stage.AFTER)
     if sum(rule.timeout_s for rule in after) >= client_s:
         fault = f"the guards after an answer may take as long as `timeouts.client_s` ({client_s:g} s)"

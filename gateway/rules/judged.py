@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.errors import ConfigurationError
+from gateway.judgement import Judge
 from gateway.limits.calendar import read_period
 from gateway.limits.limit import NANO, Limit, Measure
 from gateway.rules import plugins
+from gateway.rules.faults import Faults
 from gateway.rules.judging import Judging
 from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, JudgesSpec, ShadowSpec
 from gateway.rules.route import CascadeStep, Route, Shadow, Target
@@ -43,11 +45,12 @@ def _judging(spec: JudgesSpec, where: str, *, sample: float = 1.0) -> Judging:
         raise ConfigurationError("has `all` or `any`, one of the two", where=where)
     every = spec.all is not None
     place = f"{where}.{'all' if every else 'any'}"
-    judges = tuple(
-        (_name(one), plugins.build("judge", one, where=f"{place}[{index}]"))
-        for index, one in enumerate((spec.all if every else spec.any) or ())
-    )
-    return Judging(judges=judges, every=every, sample=sample)
+    faults, judges = Faults(), list[tuple[str, Judge]]()
+    for index, one in enumerate((spec.all if every else spec.any) or ()):
+        with faults.kept():
+            judges.append((_name(one), plugins.build("judge", one, where=f"{place}[{index}]")))
+    faults.tell()
+    return Judging(judges=tuple(judges), every=every, sample=sample)
 
 
 def _name(step: str | dict[str, Any]) -> str:
@@ -57,10 +60,16 @@ def _name(step: str | dict[str, Any]) -> str:
 def _with_cascade(route: Route, specs: list[CascadeStepSpec], target: ReadTarget) -> Route:
     where = f"routes.{route.name}.cascade"
     _check(route, specs, where)
-    groups = [
-        tuple(target(name, f"{where}[{at}].targets[{i}]") for i, name in enumerate(spec.targets))
-        for at, spec in enumerate(specs)
-    ]
+    faults, groups, judgings = Faults(), list[tuple[Target, ...]](), list[Judging | None]()
+    for at, spec in enumerate(specs):
+        group: list[Target] = []
+        for i, name in enumerate(spec.targets):
+            with faults.kept():
+                group.append(target(name, f"{where}[{at}].targets[{i}]"))
+        groups.append(tuple(group))
+        with faults.kept():
+            judgings.append(_judging(spec.judge, f"{where}[{at}].judge") if spec.judge is not None else None)
+    faults.tell()
     targets = tuple(one for group in groups for one in group)
     if len({(one.backend, one.model) for one in targets}) < len(targets):
         raise ConfigurationError("a target stands in one step, and there once", where=where)
@@ -68,13 +77,13 @@ def _with_cascade(route: Route, specs: list[CascadeStepSpec], target: ReadTarget
     steps = tuple(
         CascadeStep(
             route=replace(plain, targets=group, attempts=route.attempts - (len(specs) - 1 - at)),
-            judging=_judging(spec.judge, f"{where}[{at}].judge") if spec.judge is not None else None,
+            judging=judging,
             serves_unsure=spec.when_unsure == "serve",
             timeout_s=spec.timeout_s,
             keep_alive_s=spec.keep_alive_s,
             max_held_bytes=spec.max_held_bytes,
         )
-        for at, (spec, group) in enumerate(zip(specs, groups, strict=True))
+        for at, (spec, group, judging) in enumerate(zip(specs, groups, judgings, strict=True))
     )
     return replace(route, targets=targets, cascade=steps)
 

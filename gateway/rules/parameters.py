@@ -19,6 +19,7 @@ import pydantic
 from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
+from gateway.rules.faults import Misfit, misfit_error
 
 # pydantic's names for an unknown parameter, at the top and below.
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
@@ -73,13 +74,15 @@ def convert(cls: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         where: the path of ``given`` in its file, for the error.
 
     Raises:
-        ConfigurationError: with the path of the first fault.
+        ConfigurationError: with the path of the first fault, and all others beside it.
     """
     try:
         # As JSON, where strict means "no number from text", and yet a list may become a tuple and text a path.
         checked = _model(cls).model_validate_json(json.dumps(given, default=_as_text))
     except pydantic.ValidationError as error:
-        raise _fault(cls, error, where) from error
+        # The deepest first, because of a type's several choices that is the one which was meant.
+        found = sorted(error.errors(include_url=False), key=lambda fault: -len(fault["loc"]))
+        raise misfit_error([_misfit(cls, fault, where) for fault in found]) from error
     except TypeError as error:
         raise ConfigurationError(f"holds what is no text, number, list or mapping: {error}", where=where) from error
     return {
@@ -129,8 +132,13 @@ def _one_word_of(words: Sequence[object]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint for a misspelt ``name``: the nearest of the public names in ``known``, and all of them."""
     candidates = sorted(item for item in known if item[0] != "_")
-    near = difflib.get_close_matches(name, candidates, n=1)
-    return f"did you mean `{near[0]}`? {one_of(candidates)}" if near else one_of(candidates)
+    near = nearest(name, candidates)
+    return f"did you mean `{near}`? {one_of(candidates)}" if near else one_of(candidates)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name that was likely meant; empty where none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
 
 
 def one_of(known: Iterable[str]) -> str:
@@ -162,24 +170,20 @@ def _as_text(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__}")
 
 
-def _fault(cls: type, error: pydantic.ValidationError, where: str) -> ConfigurationError:
-    """One fault, in our words.
-
-    A misspelt name first, because it also makes another one missing; then the deepest, because of a type's several
-    choices that is the one which was meant.
-    """
-    faults = error.errors(include_url=False)
-    fault = min(faults, key=lambda found: (found["type"] not in _UNKNOWN, -len(found["loc"])))
+def _misfit(cls: type, fault: ErrorDetails, where: str) -> Misfit:
     path, around = _locate(cls, fault["loc"], where)
     if fault["type"] in _UNKNOWN:
+        name = str(fault["loc"][-1])
         known = [field.name for field in parameters(around)] if _is_dataclass(around) else []
-        return ConfigurationError("unknown parameter", where=path, hint=did_you_mean(str(fault["loc"][-1]), known))
+        error = ConfigurationError("unknown parameter", where=path, hint=did_you_mean(name, known))
+        return Misfit(error, unknown=True, instead=nearest(name, known))
     if fault["type"] == "value_error":
-        return ConfigurationError(str(fault["ctx"]["error"]), where=path)
+        return Misfit(ConfigurationError(str(fault["ctx"]["error"]), where=path))
     hint = ""
     if isinstance(fault["input"], str) and fault["type"] in {"float_type", "int_type"}:
         hint = "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
-    return ConfigurationError(in_our_words(fault), where=path, hint=hint)
+    missing = fault["type"] == "missing"
+    return Misfit(ConfigurationError(in_our_words(fault), where=path, hint=hint), missing=missing)
 
 
 def _locate(cls: type, steps: tuple[int | str, ...], where: str) -> tuple[str, Any]:

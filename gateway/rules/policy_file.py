@@ -4,26 +4,24 @@ Which plugins stand behind a name is not decided here: a step is kept as it was 
 ``{use: money, ...}``) and built by ``gateway.rules.world``.
 """
 
-import difflib
-import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from gateway.errors import ConfigurationError
 from gateway.rules.caching import CacheSpec
+from gateway.rules.faults import Faults
 from gateway.rules.guard_specs import GuardSpecs
 from gateway.rules.judging_specs import CascadeStepSpec, JudgeSpec, ShadowSpec, as_mapping
-from gateway.rules.parameters import in_our_words
+from gateway.rules.shape_faults import shape_error
 from gateway.rules.spilling import SpillSpec
 from gateway.rules.steer_specs import CanarySpec, ExploreSpec, Share, SuccessSpec
 from gateway.rules.tenant_specs import MODEL, LimitsSpec, Name, Pattern, TaskSpec, TenantSpec
 from gateway.rules.unpriced import Unpriced
+from gateway.rules.unshaped import plugin_faults
 
 Step = str | dict[str, Any]
 
@@ -160,10 +158,14 @@ def _secret_names(tree: Any) -> Iterator[str]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key written twice: the loader's own habit is to keep the last one in silence.
+    """YAML that finds fault with a key written twice: the loader's own habit is to keep the last one in silence.
 
     It refuses a value that holds itself, too (``a: &a {b: *a}``): whoever walks over it comes to no end.
     """
+
+    def __init__(self, text: str, faults: Faults) -> None:
+        super().__init__(text)
+        self._faults = faults
 
     def construct_document(self, node: yaml.Node) -> Any:
         self.deep_construct = True  # what is inside comes first, and meets what it is in while that is unfinished
@@ -181,7 +183,8 @@ class _StrictLoader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", key_node.start_mark)
+                line = key_node.start_mark.line + 1
+                self._faults.add(ConfigurationError(f"{key!r} is there twice", where=f"line {line}"))
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -206,8 +209,26 @@ def parse_policy(text: str, *, file: str) -> PolicyFile:
     Raises:
         ConfigurationError: with the file, the path inside it and a hint.
     """
+    faults = Faults()
+    tree = _tree(text, file, faults)
+    if not isinstance(tree, Mapping):
+        faults.add(ConfigurationError("the file holds no mapping", hint="it starts with `backends:`"))
+        raise faults.error(file=file)
     try:
-        tree = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  # a SafeLoader, and stricter
+        policy = PolicyFile.model_validate(tree)
+    except ValidationError as error:
+        faults.add(shape_error(error, tree, PolicyFile))
+        with faults.kept():
+            plugin_faults(tree)
+        raise faults.error(file=file) from None
+    faults.tell(file=file)
+    return policy
+
+
+def _tree(text: str, file: str, faults: Faults) -> Any:
+    """The file as YAML has it; keys that are written twice are among the faults."""
+    try:
+        return _StrictLoader(text, faults).get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""
@@ -215,74 +236,9 @@ def parse_policy(text: str, *, file: str) -> PolicyFile:
         raise ConfigurationError(reason, file=file, where=where, hint=_yaml_hint(error, reason)) from None
     except (ValueError, TypeError, AttributeError, RecursionError):  # what the loader lets through, as for 2024-99-99
         raise ConfigurationError("holds a value that YAML cannot read", file=file, hint="put text in quotes") from None
-    if not isinstance(tree, Mapping):
-        raise ConfigurationError("the file holds no mapping", file=file, hint="it starts with `backends:`")
-    try:
-        return PolicyFile.model_validate(tree)
-    except ValidationError as error:
-        raise _first_error(error, file) from None
 
 
 def _yaml_hint(error: yaml.YAMLError, reason: str) -> str:
     if "alias" in (getattr(error, "context", None) or reason):
         return "a name with `*` stands in quotes"
     return next((hint for words, hint in _YAML_HINTS.items() if words in reason), "")
-
-
-def _first_error(error: ValidationError, file: str) -> ConfigurationError:
-    # A misspelt field is reported before the field that is missing because of it.
-    found = error.errors(include_url=False)
-    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-    where = _path(first["loc"])
-    key = str(first["loc"][-1]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        known = _fields_at(first["loc"][:-1])
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else f"fields here are {', '.join(known)}"
-        return ConfigurationError(f"unknown field `{key}`", file=file, where=where, hint=hint)
-    if (first["type"], first["loc"][-1]) == ("string_type", "str"):  # a step, which may be a mapping as well
-        return ConfigurationError("should be a plugin: its name, or a mapping with `use`", file=file, where=where)
-    return ConfigurationError(in_our_words(first), file=file, where=where, hint=_hint(first))
-
-
-def _hint(error: ErrorDetails) -> str:
-    if error["loc"][-1:] == ("[key]",):
-        return "names are lower-case letters, digits, `_`, `.` and `-`"
-    if "keys_sha256" in error["loc"]:
-        return 'the SHA-256 of the key in hex: printf %s "$KEY" | sha256sum'
-    if isinstance(error["input"], str) and error["type"] in {"float_type", "int_type"}:
-        return "this is text to YAML: write numbers without quotes, and 1.0e-3 for 1e-3"
-    if error["type"] == "string_type" and isinstance(error["input"], bool | int | float):
-        return (
-            f"to YAML this is {'true or false' if isinstance(error['input'], bool) else 'a number'}: put it in quotes"
-        )
-    return ""
-
-
-def _plain(kind: Any) -> Any:
-    """The type that an annotated or an optional one is about."""
-    if get_origin(kind) is Annotated:
-        return _plain(get_args(kind)[0])
-    some = [choice for choice in get_args(kind) if choice is not NoneType]
-    return _plain(some[0]) if len(some) == 1 and NoneType in get_args(kind) else kind
-
-
-def _path(loc: Iterable[int | str]) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if not _is_union_tag(part))
-    return text.lstrip(".")
-
-
-def _is_union_tag(part: int | str) -> bool:
-    """Pydantic names a union's member that failed (``dict[str,any]``), or ``[key]``; people do not write those."""
-    return isinstance(part, str) and re.fullmatch(r"str|dict\[.*\]|\[key\]", part) is not None
-
-
-def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
-    """The field names that the models allow at a place in the file."""
-    model: Any = PolicyFile
-    for part in loc:
-        if isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
-            model = _plain(model.model_fields[str(part)].annotation)
-        else:
-            model = _plain((get_args(model) or (model,))[-1])
-    return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.limits.limit import Limit
+from gateway.rules.faults import Faults
 from gateway.rules.guards import Guards, build_guards
 from gateway.rules.name_pattern import name_pattern
 from gateway.rules.policy_file import PolicyFile
@@ -87,27 +88,27 @@ def build_tenancy(policy: PolicyFile) -> Tenancy:
     Raises:
         ConfigurationError: a key belongs to two, or a name stands for nothing.
     """
-    shared = policy.limits
-    for name in shared.backends:
-        if name not in policy.backends:
-            raise ConfigurationError(f"there is no backend `{name}`", where=f"limits.backends.{name}")
-    return Tenancy(
-        keys=_keys(policy),
-        models=tuple(
-            (pattern, _limits(policy, f"model:{pattern}", limits, f"limits.models.{pattern}"))
-            for pattern, limits in shared.models.items()
-        ),
-        backends={
-            name: _limits(policy, f"backend:{name}", limits, f"limits.backends.{name}")
-            for name, limits in shared.backends.items()
-        },
-    )
-
-
-def _keys(policy: PolicyFile) -> Keys:
-    keys: dict[str, Identity] = {}
+    faults, keys = Faults(), dict[str, Identity]()
+    models, backends = list[tuple[str, tuple[Limit, ...]]](), dict[str, tuple[Limit, ...]]()
     for tenant, spec in policy.tenants.items():
-        for where, digest, identity in _identities(policy, tenant, spec):
+        with faults.kept():
+            _add_keys(policy, tenant, spec, keys)
+    for pattern, limits in policy.limits.models.items():
+        with faults.kept():
+            models.append((pattern, _limits(policy, f"model:{pattern}", limits, f"limits.models.{pattern}")))
+    for name, limits in policy.limits.backends.items():
+        with faults.kept():
+            if name not in policy.backends:
+                raise ConfigurationError(f"there is no backend `{name}`", where=f"limits.backends.{name}")
+            backends[name] = _limits(policy, f"backend:{name}", limits, f"limits.backends.{name}")
+    faults.tell()
+    return Tenancy(keys=keys, models=tuple(models), backends=backends)
+
+
+def _add_keys(policy: PolicyFile, tenant: str, spec: TenantSpec, keys: dict[str, Identity]) -> None:
+    faults = Faults()
+    for where, digest, identity in _identities(policy, tenant, spec):
+        with faults.kept():
             if digest in keys:
                 owner = keys[digest].tenant
                 raise ConfigurationError(
@@ -115,22 +116,29 @@ def _keys(policy: PolicyFile) -> Keys:
                     where=where,
                 )
             keys[digest] = identity
-    return keys
+    faults.tell()
 
 
 def _identities(policy: PolicyFile, tenant: str, spec: TenantSpec) -> Iterable[tuple[str, str, Identity]]:
     """Each key of a tenant: where it stands, its digest, and what it stands for."""
     where = f"tenants.{tenant}"
-    _check_names(policy, spec, where)
-    theirs = _limits(policy, f"tenant:{tenant}", spec.limits, f"{where}.limits")
+    faults = Faults()
+    with faults.kept():
+        _check_names(policy, spec, where)
+    theirs = faults.either(
+        partial(_limits, policy, f"tenant:{tenant}", spec.limits, f"{where}.limits"), tuple[Limit, ...]
+    )
     team = _limits(policy, f"team:{spec.team}", policy.limits.teams.get(spec.team or "", []), "limits.teams")
+    guarded = partial(build_guards, spec.guards, f"{where}.guards", client_s=policy.defaults.timeouts.client_s)
+    guards = faults.either(guarded, lambda: None)
+    faults.tell()
     common = {
         "tenant": tenant,
         "team": spec.team or "",
         "precedence": Precedence(priority=spec.priority, weight=spec.weight),
         "routes": frozenset(spec.routes) if spec.routes is not None else None,
         "models": tuple(spec.models) if spec.models is not None else None,
-        "guards": build_guards(spec.guards, f"{where}.guards", client_s=policy.defaults.timeouts.client_s),
+        "guards": guards,
         "task": task_rule(spec.task, policy.routes, where=f"{where}.task") if spec.task is not None else None,
     }
     for index, digest in enumerate(spec.keys_sha256):
@@ -143,13 +151,16 @@ def _identities(policy: PolicyFile, tenant: str, spec: TenantSpec) -> Iterable[t
 
 
 def _check_names(policy: PolicyFile, spec: TenantSpec, where: str) -> None:
+    faults, known = Faults(), ", ".join(policy.routes) or "none"
     for route in spec.routes or ():
         if route not in policy.routes:
-            known = ", ".join(policy.routes) or "none"
-            raise ConfigurationError(f"there is no route `{route}`", where=f"{where}.routes", hint=f"known: {known}")
+            faults.add(
+                ConfigurationError(f"there is no route `{route}`", where=f"{where}.routes", hint=f"known: {known}")
+            )
     if spec.team is not None and spec.team not in policy.limits.teams:
         hint = f"add `limits: {{teams: {{{spec.team}: []}}}}`"
-        raise ConfigurationError(f"there is no team `{spec.team}`", where=f"{where}.team", hint=hint)
+        faults.add(ConfigurationError(f"there is no team `{spec.team}`", where=f"{where}.team", hint=hint))
+    faults.tell()
 
 
 def _limits(policy: PolicyFile, scope: str, specs: Sequence[LimitSpec], where: str) -> tuple[Limit, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from gateway.errors import ConfigurationError, ModelNotFound
 from gateway.ports import Backend, Classifier, Learner, Observer
 from gateway.rules import plugins
 from gateway.rules.cached import caching
+from gateway.rules.faults import Faults
 from gateway.rules.guards import Guards, guards_of
 from gateway.rules.judged import judged
 from gateway.rules.judging import Judging
@@ -110,26 +112,25 @@ def build_world(policy: PolicyFile, *, file: str, old: World | None = None) -> W
     neither restarts an engine nor cuts a stream, nor forgets what policies have learned and who holds which place.
 
     Raises:
-        ConfigurationError: with the file and the path inside it; nothing has been started then.
+        ConfigurationError: with the file and the path inside it, and all other mistakes beside it; nothing has been
+            started then.
     """
     old = old or World(backends={}, routes=(), tenancy=Tenancy())
     running = {route.name: route for route in old.routes}
-    try:
-        backends = {
-            name: _keep(plugins.build("backend", spec, where=f"backends.{name}"), old.backends.get(name))
-            for name, spec in policy.backends.items()
-        }
-        routes = tuple(
-            _keep(_route(name, spec, policy, backends), running.get(name))
-            for name, spec in _routes(policy, backends).items()
-        )
-        routes = _with_common_classifiers(routes, [route.classifier for route in old.routes])
+    faults, backends, tenancy = Faults(), dict[str, Backend](), Tenancy()
+    for name, written in policy.backends.items():
+        with faults.kept():
+            backends[name] = _keep(plugins.build("backend", written, where=f"backends.{name}"), old.backends.get(name))
+    routes: list[Route] = []
+    if policy.routes or not faults:
+        for name, spec in faults.either(partial(_routes, policy, backends), dict[str, RouteSpec]).items():
+            with faults.kept():
+                routes.append(_keep(_route(name, spec, policy, backends), running.get(name)))
+    with faults.kept():
         tenancy = build_tenancy(policy)
-    except ConfigurationError as error:
-        if error.file:
-            raise
-        raise ConfigurationError(error.bare, file=file, where=error.where, hint=error.hint) from error
-    return World(backends=backends, routes=routes, tenancy=tenancy)
+    faults.tell(file=file)
+    common = _with_common_classifiers(routes, [route.classifier for route in old.routes])
+    return World(backends=backends, routes=common, tenancy=tenancy)
 
 
 def _keep(fresh: T, running: T | None) -> T:
@@ -170,34 +171,56 @@ def _route(name: str, spec: RouteSpec, policy: PolicyFile, backends: Mapping[str
         return getattr(source, key), f"{where}.{key}"
 
     def target(text: str | TargetSpec, where: str) -> Target:
-        return _target(text, where, spec, backends)
+        return _target(text, where, spec, policy.backends, backends)
 
     if not spec.targets and spec.cascade is None:
         raise ConfigurationError("must be given", where=f"routes.{name}.targets", hint="or a `cascade`")
-    targets = tuple(target(text, f"routes.{name}.targets[{i}]") for i, text in enumerate(spec.targets))
-    route, zone = _plain_route(name, tuple(spec.models), targets, step), policy.limits.time_zone
+    faults, zone = Faults(), policy.limits.time_zone
+    targets = tuple(
+        faults.either(partial(target, text, f"routes.{name}.targets[{i}]"), partial(_as_written, text))
+        for i, text in enumerate(spec.targets)
+    )
+    route = _plain_route(name, tuple(spec.models), targets, step, faults)
     unpriced, where = step("unpriced")
-    route = with_unpriced(route, unpriced, where=where)
-    route = budgeted(route, step, policy.routes)
-    route = steered(route, step, canary=spec.canary, target=target, time_zone=zone)
-    route = judged(route, step, cascade=spec.cascade, target=target, time_zone=zone)
-    route = replace(caching(route, step), guards=guards_of(step))
-    return spilling(route, spec.spill, target=target, time_zone=zone)
+    changes: tuple[Callable[[Route], Route], ...] = (
+        lambda route: with_unpriced(route, unpriced, where=where),
+        lambda route: budgeted(route, step, policy.routes),
+        lambda route: steered(route, step, canary=spec.canary, target=target, time_zone=zone),
+        lambda route: judged(route, step, cascade=spec.cascade, target=target, time_zone=zone),
+        lambda route: caching(route, step),
+        lambda route: replace(route, guards=guards_of(step)),
+        lambda route: spilling(route, spec.spill, target=target, time_zone=zone),
+    )
+    for change in changes:
+        with faults.kept():
+            route = change(route)
+    faults.tell()
+    return route
 
 
 def _plain_route(
-    name: str, models: tuple[str, ...], targets: tuple[Target, ...], step: Callable[[str], tuple[Any, str]]
+    name: str,
+    models: tuple[str, ...],
+    targets: tuple[Target, ...],
+    step: Callable[[str], tuple[Any, str]],
+    faults: Faults,
 ) -> Route:
+    """The route without what only some have; in the place of a step that is at fault, the one that stands by itself."""
+
     def one(key: str, family: str) -> Any:
         value, where = step(key)
-        return plugins.build(family, value, where=where)
+        build = partial(plugins.build, family)
+        return faults.either(
+            partial(build, value, where=where), partial(build, Steps.model_fields[key].default, where=where)
+        )
 
     def many(key: str, family: str) -> tuple[tuple[str, Any], ...]:
         values, where = step(key)
-        return tuple(
-            (_step_name(value), plugins.build(family, value, where=f"{where}[{index}]"))
-            for index, value in enumerate(values)
-        )
+        built = []
+        for index, value in enumerate(values):
+            with faults.kept():
+                built.append((_step_name(value), plugins.build(family, value, where=f"{where}[{index}]")))
+        return tuple(built)
 
     return Route(
         name=name,
@@ -221,13 +244,22 @@ def _step_name(step: Step) -> str:
     return step if isinstance(step, str) else str(step.get("use", ""))
 
 
-def _target(given: str | TargetSpec, where: str, spec: RouteSpec, backends: Mapping[str, Backend]) -> Target:
+def _as_written(given: str | TargetSpec) -> Target:
     text, drain = (given, False) if isinstance(given, str) else (given.to, given.drain or given.weight == 0)
-    name, slash, model = text.partition("/")
+    name, _, model = text.partition("/")
+    return Target(backend=name, model=model or None, drain=drain)
+
+
+def _target(
+    given: str | TargetSpec, where: str, spec: RouteSpec, named: Iterable[str], backends: Mapping[str, Backend]
+) -> Target:
+    """``named`` are all backends of the file; of one that could not be built nothing is known but its name."""
+    written = _as_written(given)
+    name, (_, slash, model) = written.backend, (given if isinstance(given, str) else given.to).partition("/")
+    if name not in named:
+        raise ConfigurationError(f"there is no backend `{name}`", where=where, hint=f"backends are {', '.join(named)}")
     if name not in backends:
-        raise ConfigurationError(
-            f"there is no backend `{name}`", where=where, hint=f"backends are {', '.join(backends)}"
-        )
+        return written
     facts = backends[name].facts()
     served = facts.models
     if slash:
@@ -239,11 +271,11 @@ def _target(given: str | TargetSpec, where: str, spec: RouteSpec, backends: Mapp
             raise ConfigurationError(
                 f"`{name}` does not list `{model}`", where=where, hint=f"it lists {', '.join(served)}"
             )
-        return Target(backend=name, model=model, drain=drain)
+        return written
     if len(served) > 1 and not facts.discovered and not all(pattern in served for pattern in spec.models):
         hint = f"name one: `{name}/{next(iter(served))}`, or let the route's `models` be names that `{name}` lists"
         raise ConfigurationError(f"`{name}` serves {len(served)} models", where=where, hint=hint)
-    return Target(backend=name, model=None, drain=drain)
+    return written
 
 
 def _policies(route: Route) -> tuple[object, ...]:
