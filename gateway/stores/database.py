@@ -11,6 +11,8 @@ from gateway.errors import ConfigurationError
 from gateway.stores.migrations import SCHEMA_VERSION, statements_from
 
 BUSY_S = 5.0
+CACHE_KIB = 1024
+"""Pages that a connection keeps: a batch of rows and the branches of its indexes. SQLite's own limit is twice that."""
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +76,7 @@ def _create(path: Path) -> None:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("BEGIN IMMEDIATE")  # two processes may find the same new file
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:

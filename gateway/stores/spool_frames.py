@@ -18,7 +18,8 @@ from gateway.stores.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Rows
 _MAGIC = b"HRSPOOL1"
 _FRAME = struct.Struct("<II")
 _MOST_FRAME_BYTES = 64 * 1024 * 1024
-_READ_BYTES = 1024 * 1024
+_READ_BYTES = 64 * 1024
+"""At a time: it lies in memory beside what is made of it."""
 _COLUMN = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
