@@ -177,7 +177,7 @@ class Trial:
             now_s=self._bench.clock.now_s,
         )
         try:
-            with self._pace.limit:
+            with self._pace:
                 return await self._backend.send(call, self._sink)
         except TimeoutError as error:
             if self._pace.client_is_slow:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from gateway.attempt.time_limit import SLOT_S, TimeLimit, TimeLimits
+from gateway.attempt.time_limit import TICK_S, TimeLimit, TimeLimits
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):
@@ -33,7 +33,7 @@ async def _until(now_s: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ClockedLoop)
     while loop.now_s < now_s:
-        loop.now_s = min(loop.now_s + SLOT_S, now_s)
+        loop.now_s = min(loop.now_s + TICK_S, now_s)
         await asyncio.sleep(0)
     for _ in range(4):
         await asyncio.sleep(0)
@@ -63,13 +63,13 @@ async def test_a_block_that_outlives_its_limit_ends_with_a_timeout() -> None:
 
 
 @on_a_clocked_loop
-async def test_a_limit_that_moves_away_is_found_out_when_its_slot_comes() -> None:
-    """Moving it does nothing; found in its old slot, it is put into the new one."""
+async def test_a_limit_can_move_away() -> None:
+    """As often as it likes; the last word counts."""
     limit = _limit(1010.0)
     task = asyncio.create_task(_guarded(limit, asyncio.Event()))
     await _until(1005.0)
-    limit.move(1015.0)
-    limit.move(1020.0)
+    limit.due_s = 1015.0
+    limit.due_s = 1020.0
     await _until(1019.0)
     assert not task.done()
     await _until(1020.1)
@@ -77,17 +77,14 @@ async def test_a_limit_that_moves_away_is_found_out_when_its_slot_comes() -> Non
 
 
 @on_a_clocked_loop
-async def test_a_limit_that_goes_to_and_fro_stays_in_its_slot() -> None:
-    """A stream moves it away and back with every chunk: nothing is done until its first slot comes."""
-    limits = TimeLimits(asyncio.get_running_loop())
-    limit = TimeLimit(limits, 1010.0)
+async def test_a_limit_can_go_to_and_fro() -> None:
+    """A stream moves it away and back with every chunk."""
+    limit = _limit(1010.0)
     task = asyncio.create_task(_guarded(limit, asyncio.Event()))
-    await _until(1001.0)
-    slot = limit._slot
     for now_s in (1001.0, 1002.0, 1003.0):
-        limit.move(1900.0)
-        limit.move(now_s + 10)
-        assert slot == limit._slot
+        await _until(now_s)
+        limit.due_s = 1900.0
+        limit.due_s = now_s + 10
     await _until(1012.9)
     assert not task.done()
     await _until(1013.1)
@@ -100,7 +97,7 @@ async def test_a_limit_can_move_closer() -> None:
     limit = _limit(1900.0)
     task = asyncio.create_task(_guarded(limit, asyncio.Event()))
     await _until(1001.0)
-    limit.move(1002.0)
+    limit.due_s = 1002.0
     await _until(1002.1)
     assert "late" == await task
 
@@ -120,8 +117,8 @@ async def test_a_block_that_ends_in_time_leaves_no_timer() -> None:
 
 
 @on_a_clocked_loop
-async def test_limits_of_one_wheel_end_each_in_its_time() -> None:
-    """Those that share a slot, those in other slots, and one that comes when the wheel had stood still."""
+async def test_limits_of_one_loop_end_each_in_its_time() -> None:
+    """Those that share a tick, those that do not, and one that comes when nothing had ticked for a while."""
     limits, never = TimeLimits(asyncio.get_running_loop()), asyncio.Event()
     tasks = [asyncio.create_task(_guarded(TimeLimit(limits, due_s), never)) for due_s in (1001.0, 1001.001, 1003.0)]
     await _until(1002.0)
@@ -139,7 +136,7 @@ async def test_limits_of_one_wheel_end_each_in_its_time() -> None:
 
 @on_a_clocked_loop
 async def test_a_limit_that_has_passed_before_it_begins_ends_its_block_at_once() -> None:
-    """It is put into the next slot."""
+    """At the next tick."""
     task = asyncio.create_task(_guarded(_limit(999.0), asyncio.Event()))
     await _until(1000.1)
     assert "late" == await task
