@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import repeat
 
-from gateway.errors import ClientError, HeadraceError, NoCandidate
+from gateway.errors import ClientError, HeadraceError, NoCandidate, Unsupported
 from gateway.fleet.cooling import FOR_PEOPLE
 from gateway.rules.route import CascadeStep, Route
 from gateway.types import Bill, Candidate, Context, Decision, Exclusion, Objection
@@ -70,7 +70,8 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     waiting = [out.candidate for out in decision.excluded if refusals[out.filter] is None]
     if blaming and not waiting:
         kind, exclusion = blaming[0]
-        return kind(f"{exclusion.candidate.model} {exclusion.reason}", param=exclusion.param)
+        words = f"{exclusion.candidate.model} {exclusion.reason}"
+        return kind(f"{words}: {_way_out(exclusion)}" if kind is Unsupported else words, param=exclusion.param)
     reasons = "; ".join(f"{out.candidate.backend}: {out.reason}" for out in decision.excluded)
     passing = [one for one in waiting if one.down not in FOR_PEOPLE]
     waits_s = [one.retry_in_s for one in passing or waiting if one.retry_in_s is not None]
@@ -80,6 +81,11 @@ def refusal(route: Route, decision: Decision) -> HeadraceError:
     )
     error.final = bool(waiting) and not passing
     return error
+
+
+def _way_out(exclusion: Exclusion) -> str:
+    """What a client can do about a request that a model cannot serve."""
+    return "ask for another model" if exclusion.param == "model" else "leave that out, or ask for another model"
 
 
 def some_may_be_back(route: Route, decision: Decision) -> bool:

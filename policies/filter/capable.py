@@ -49,13 +49,13 @@ class Capable:
     refusal: ClassVar[type[ClientError] | None] = Unsupported
 
     def exclude(self, ctx: Context, candidate: Candidate) -> str | None:
-        """What it cannot do, by name (cannot carry `logit_bias`), or ``None``."""
+        """What it cannot do, by name (takes no `logit_bias`), or ``None``."""
         request = ctx.request
         if request.arrival.operation not in candidate.operations:
             return Objection(f"does not serve `{request.arrival.operation}`", param="model")
         lost = [path for path in _lost(request, candidate) if not names_path(self.may_drop, path)]
         if lost:
-            return Objection(f"cannot carry {_quoted(lost)}", param=min(lost))
+            return Objection(f"takes no {_quoted(lost)}", param=min(lost))
         missing = _missing(request, candidate)
         if not missing:
             return None

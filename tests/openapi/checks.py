@@ -32,7 +32,7 @@ def _is_written_as_a_fraction(case: Any, problem: dict[str, Any]) -> bool:
 REFUSED_FOR: dict[str, Callable[[Any, dict[str, Any]], bool]] = {
     # Whether a route's backends can carry a field is for its policy file to say.
     "unsupported": lambda _, problem: (
-        problem.get("code") == "unsupported_parameter" or "cannot carry" in problem["message"]
+        problem.get("code") == "unsupported_parameter" or "leave that out" in problem["message"]
     ),
     # Whole numbers are written without a fraction; JSON Schema takes 7.0 for an integer.
     "fraction": _is_written_as_a_fraction,

@@ -160,7 +160,7 @@ async def test_who_serves_no_such_thing_is_not_asked(open_front: Any) -> None:
                               "routes": {"all": {"models": ["*"], "targets": ["text"]}}})  # fmt: skip
     answer = await front.http.post("/v1/audio/speech", json=SPEECH)
     error = answer.json()["error"]
-    assert (400, "tts-1 does not serve `speech`") == (answer.status_code, error["message"])
+    assert (400, "tts-1 does not serve `speech`: ask for another model") == (answer.status_code, error["message"])
     assert 0 == (await front.row())["attempts"]
 
 

@@ -99,7 +99,7 @@ def test_of_several_faults_of_the_request_the_first_backends_is_told(
     """Any of them would do; the order of the file makes it the same one every time."""
     error = refusal(route, decide(route, make_context(), (make_kind("unable"), make_kind("short"))))
     assert isinstance(error, Unsupported)
-    assert "does not serve `chat`" in error.message
+    assert error.message.endswith("does not serve `chat`: ask for another model")
 
 
 def test_where_one_backend_is_only_unwell_coming_back_may_help(
@@ -160,3 +160,4 @@ def test_a_refusal_names_the_field_at_fault(
     assert [(ContextLengthExceeded, "messages"), (Unsupported, "seed")] == [
         (type(error), error.param) for error in (too_long, unknown)
     ]
+    assert "small takes no `seed`: leave that out, or ask for another model" == unknown.message

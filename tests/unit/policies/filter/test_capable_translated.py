@@ -44,7 +44,7 @@ def test_what_is_lost_in_translation_is_named(asked: Any, make_candidate: Any) -
     ctx = asked(Translation(fields=raw(messages=[]), lost=("tools[1].input_examples",)))
     candidate = make_candidate(**TRANSLATES)
     reason = Capable().exclude(ctx, candidate)
-    assert "cannot carry `tools[1].input_examples`" == reason
+    assert "takes no `tools[1].input_examples`" == reason
     assert "tools[1].input_examples" == reason.param
     for names in (("tools.input_examples",), ("tools",)):
         lenient = Capable(may_drop=names)
@@ -58,7 +58,7 @@ def test_fields_that_the_backend_does_not_know_have_the_clients_names(asked: Any
     fields = raw(messages=[], stop=["x"], reasoning_effort="none")
     ctx = asked(Translation(fields=fields, origins={"stop": "stop_sequences"}))
     candidate = make_candidate(**TRANSLATES, carries=frozenset({"messages"}))
-    assert "cannot carry `stop_sequences`" == Capable().exclude(ctx, candidate)
+    assert "takes no `stop_sequences`" == Capable().exclude(ctx, candidate)
     assert ("stop_sequences",) == Capable(may_drop=("stop_sequences",)).drops(ctx, candidate)
 
 
