@@ -25,8 +25,7 @@ from gateway.process.garbage import collect_less
 from gateway.process.listening import Listening, base_url
 from gateway.process.ownership import check_ownership
 from gateway.process.run_directory import leave_run_directory, open_run_directory
-from gateway.process.worker_line import DRAIN, END_NOW, RELOAD, Assignment, ParentLine
-from gateway.process.workers import NOT_STARTED, Workers
+from gateway.process.worker_line import DRAIN, END_NOW, NOT_STARTED, RELOAD, Assignment, ParentLine
 from gateway.settings import Settings, event_loop, read_settings
 from gateway.telemetry import logs
 from gateway.transport.server import protocol_class
@@ -84,6 +83,8 @@ def _assignment(text: str) -> Assignment:
 def _run_workers(settings: Settings) -> int:
     if sys.platform == "win32":
         raise ConfigurationError("there can be but one worker on this platform", where="HEADRACE_WORKERS")
+    from gateway.process.workers import Workers  # noqa: PLC0415  # who serves has no use for it, nor for what it imports
+
     _configure_logs(settings, ())  # this process knows none
     try:
         listening = Listening(settings.host, settings.port)

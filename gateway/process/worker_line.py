@@ -16,6 +16,8 @@ SERVING = b"s"
 DRAIN = b"d"
 END_NOW = b"e"
 RELOAD = b"r"
+NOT_STARTED = 3
+"""A worker's exit code, and its parent's, that could not begin to serve."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

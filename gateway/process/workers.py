@@ -18,7 +18,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
 from gateway.process.listening import Listening
 from gateway.process.run_directory import RunDirectory
-from gateway.process.worker_line import DRAIN, END_NOW, RELOAD, SERVING, Assignment
+from gateway.process.worker_line import DRAIN, END_NOW, NOT_STARTED, RELOAD, SERVING, Assignment
 
 HEALTHY_S = 60.0
 """After a life of so long a worker is started again at once."""
@@ -26,8 +26,6 @@ RESTART_MIN_S = 0.5
 RESTART_MAX_S = 30.0
 LAST_PATIENCE_S = 30.0
 """How long a worker may take to end, when its time to drain is over, before it is killed."""
-NOT_STARTED = 3
-"""The exit code of a server that could not begin to serve."""
 
 _log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ accounts of limits in a file that all workers of the machine open.
 
 import secrets
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.fleet.fleet import Fleet
 from gateway.limits.borrower import Borrower
@@ -19,8 +20,10 @@ from gateway.settings import Settings
 from gateway.steering.steering import Steering
 from gateway.stores.memory import MemoryShared
 from gateway.stores.redis_address import read_redis_address
-from gateway.stores.replicas import Replicas
 from gateway.stores.sqlite_lender import SqliteLender
+
+if TYPE_CHECKING:
+    from gateway.stores.replicas import Replicas
 
 LIMITS_FILE = "limits.sqlite3"
 """Where the workers of one machine keep the accounts of limits."""
@@ -38,7 +41,7 @@ class SharedState:
     gate: Gate
     steering: Steering
     tasks: TaskAdmission
-    replicas: Replicas | None = None
+    replicas: "Replicas | None" = None
 
     def serves(self, world: World) -> None:
         """These are the backends and the limits from now on.
@@ -103,6 +106,7 @@ def open_shared_state(settings: Settings, clock: Clock) -> SharedState:
         return SharedState(fleet=fleet, facts=alone, gate=gate, steering=steering, tasks=tasks)
     from gateway.stores.redis import RedisStore, TlsFiles  # noqa: PLC0415  # 12 MiB that one who stands alone can spare
     from gateway.stores.redis_lender import RedisLender  # noqa: PLC0415  # likewise
+    from gateway.stores.replicas import Replicas  # noqa: PLC0415  # likewise
 
     store = RedisStore(
         read_redis_address(settings.redis_url.get_secret_value()),
