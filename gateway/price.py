@@ -170,7 +170,7 @@ class Price(UnitPrice):
             doubts += (CostDoubt.INCONSISTENT_USAGE,)
         return Charge(self._known_usd(rates, counted, units), self.source, doubts)
 
-    @property
+    @cached_property
     def conditional(self) -> bool:
         """Whether it is another at some hour, for some prompt or tier of service."""
         return bool(self.tiers or self.hours or self.service_tiers)

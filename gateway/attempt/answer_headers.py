@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from gateway.attempt.attempt_cost import AttemptCost
 from gateway.caching.answers import KeptAnswer
 from gateway.errors import HeadraceError, LimitExceeded, MethodNotAllowed, Overloaded
@@ -24,10 +26,10 @@ _LINES: tuple[RawHeader, ...] = ((b"content-type", b"application/x-ndjson"), *_S
 _WHOLE: tuple[RawHeader, ...] = ((b"content-type", b"application/json"),)
 
 
-class Receipt:
+class Receipt(Struct, eq=False):
     """What the client of a served answer is told in its headers, and what the attempt costs.
 
-    Args:
+    Attributes:
         ctx: the request and its forecast.
         candidate: who serves it.
         cost: what the attempt costs.
@@ -35,16 +37,11 @@ class Receipt:
         more: headers that tell of the request's limits.
     """
 
-    __slots__ = ("_attempt", "_candidate", "_cost", "_ctx", "_more")
-
-    def __init__(
-        self, ctx: Context, candidate: Candidate, cost: AttemptCost, *, attempt: int, more: Sequence[RawHeader] = ()
-    ) -> None:
-        self._ctx = ctx
-        self._candidate = candidate
-        self._attempt = attempt
-        self._more = more
-        self._cost = cost
+    ctx: Context
+    candidate: Candidate
+    cost: AttemptCost
+    attempt: int
+    more: Sequence[RawHeader] = ()
 
     def headers(self, usage: Usage | None, model: str = "") -> list[RawHeader]:
         """The headers of the answer that ``model`` gave.
@@ -54,25 +51,25 @@ class Receipt:
         the prompt was remembered, where any was and the usage is known; ``x-headrace-estimated`` tells that the usage
         which the answer holds is ours and no upstream's.
         """
-        forecast, candidate = self._ctx.forecast, self._candidate
+        request, forecast = self.ctx.request, self.ctx.forecast
         headers = [
-            *_form(self._ctx.request),
-            (b"x-request-id", self._ctx.request.arrival.id.encode()),
-            (b"x-headrace-backend", _value(candidate.backend)),
-            (b"x-headrace-model", _value(candidate.model)),
+            *_form(request),
+            (b"x-request-id", request.arrival.id.encode()),
+            *_who(self.candidate.backend, self.candidate.model),
             (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
-            (b"x-headrace-attempts", b"%d" % self._attempt),
-            *self._more,
-            *_own_id(self._ctx.request.arrival),
+            (b"x-headrace-attempts", b"%d" % self.attempt),
+            *self.more,
+            *_own_id(request.arrival),
         ]
-        if usage is not None and usage.estimated:
-            headers.append((b"x-headrace-estimated", b"true"))
-        if usage is not None and usage.cached_tokens > 0:
-            headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
+        if usage is not None:
+            if usage.estimated:
+                headers.append((b"x-headrace-estimated", b"true"))
+            if usage.cached_tokens > 0:
+                headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
         expected = usage or Usage(
             prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50, units=forecast.units
         )
-        cost_usd = self._cost.of(expected, model).usd
+        cost_usd = self.cost.of(expected, model).usd
         if cost_usd is not None:
             headers.append((b"x-headrace-cost-usd", f"{cost_usd:f}".encode()))
         return headers
@@ -88,8 +85,7 @@ def kept_headers(ctx: Context, kept: KeptAnswer, *, age_s: float, more: Sequence
     headers = [
         *_form(ctx.request),
         (b"x-request-id", ctx.request.arrival.id.encode()),
-        (b"x-headrace-backend", _value(kept.name)),
-        (b"x-headrace-model", _value(kept.model)),
+        *_who(kept.name, kept.model),
         (b"x-headrace-attempts", b"0"),
         (b"x-headrace-cost-usd", b"0"),
         (b"age", b"%d" % age_s),
@@ -131,8 +127,7 @@ def error_headers(
         *(_own_id(arrival) if arrival is not None else ()),
     ]
     if attempts:
-        headers.append((b"x-headrace-backend", _value(attempts[-1].backend)))
-        headers.append((b"x-headrace-model", _value(attempts[-1].model)))
+        headers.extend(_who(attempts[-1].backend, attempts[-1].model))
     if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % max(-(-error.retry_after_s // 1), 1)))
     if error.final or (isinstance(error, LimitExceeded | Overloaded) and error.retry_after_s is None):
@@ -157,6 +152,11 @@ def _own_id(arrival: Arrival) -> Sequence[RawHeader]:
 
 
 @lru_cache(maxsize=1024)
+def _who(backend: str, model: str) -> Sequence[RawHeader]:
+    """Tells who answers."""
+    return (b"x-headrace-backend", _value(backend)), (b"x-headrace-model", _value(model))
+
+
 def _value(text: str) -> bytes:
     """``text`` as a header value: what is not printable ASCII is percent-encoded."""
     return quote(text, safe=" !#$&'()*+,/:;<=>?@[]^`{|}~\"").encode("ascii")

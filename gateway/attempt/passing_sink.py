@@ -1,14 +1,15 @@
 """The client's side of an attempt whose answer goes on as it came: JSON, events, text, or sound."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
-from gateway.attempt.sink import AnswerBounds, ClientSink, HeadersFor, Pace
+from msgspec import field
+
+from gateway.attempt.sink import ClientSink, HeadersFor, Pace
 from gateway.errors import UpstreamInvalid
-from gateway.exchange import Exchange, RawHeaders
-from gateway.ports import Clock
+from gateway.exchange import RawHeaders
 from gateway.price import Usage
-from gateway.types import ChatRequest, Finish
-from gateway.wire.format import Estimate, Format, estimate_output
+from gateway.types import Finish
 from gateway.wire.passed_views import PassedBytes, PassedText
 
 _EVENTS = "text/event-stream"
@@ -18,38 +19,18 @@ _TEXTS = ("text/", "application/x-subrip", "application/srt", "application/ttml"
 _MOST_HEADER_CHARACTERS = 512
 
 
-class PassingSink(ClientSink):
-    """See ``gateway.ports.PassingSink``; the arguments are those of ``ClientSink``.
+class PassingSink(ClientSink, kw_only=True, eq=False):
+    """See ``gateway.ports.PassingSink``; the attributes are those of ``ClientSink``.
 
     What there is to read is looked at when it is whole, events one by one. Everything else is a stream of bytes: it has
     begun with its first one, and ends with the connection, so that only the upstream's framing tells that it is all.
     """
 
-    __slots__ = ("_passed",)
+    _passed: list[tuple[bytes, bytes]] = field(default_factory=list)
 
-    def __init__(
-        self,
-        *,
-        request: ChatRequest,
-        wire: Format,
-        exchange: Exchange,
-        clock: Clock,
-        headers: HeadersFor,
-        pace: Pace,
-        bounds: AnswerBounds,
-        estimate: Estimate = estimate_output,
-    ) -> None:
-        self._passed: list[tuple[bytes, bytes]] = []
-        super().__init__(
-            request=request,
-            wire=wire,
-            exchange=exchange,
-            clock=clock,
-            headers=_under(headers, self._passed),
-            pace=_Unseen(pace),
-            bounds=bounds,
-            estimate=estimate,
-        )
+    def __post_init__(self) -> None:
+        self.headers = _under(self.headers, self._passed)
+        self.pace = _Unseen(self.pace)
 
     def begin(self, *, streamed: bool) -> None:
         """See ``Sink.begin``: what is no stream is JSON."""
@@ -65,17 +46,17 @@ class PassingSink(ClientSink):
         if kind == _PAGE:
             raise UpstreamInvalid("the upstream answered with a page for people")
         if kind == _EVENTS:
-            self._stream = self._wire.stream(self._request, max_event_bytes=self._bounds.max_event_bytes)
+            self._stream = self.wire.stream(self.request, max_event_bytes=self.bounds.max_event_bytes)
         elif kind.startswith(_TEXTS):
-            self._whole_view = PassedText(self._request)
+            self._whole_view = PassedText(self.request)
         elif kind != "application/json" and not kind.endswith("+json"):
-            self._stream = PassedBytes(self._request)
+            self._stream = PassedBytes(self.request)
 
-    async def end(self) -> Finish:
+    def end(self) -> Coroutine[Any, Any, Finish]:
         """See ``Sink.end``."""
         if self._stream is None and self._whole_view is not None:
-            return await self._end_whole(self._whole_view)
-        return await super().end()
+            return self._end_whole(self._whole_view)
+        return super().end()
 
 
 class _Unseen:

@@ -4,16 +4,20 @@ Opening frames are kept back until there is visible output. Up to then the attem
 backend may take over; from then on the client has seen something, and there is no second try.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.errors import UpstreamInvalid
 from gateway.exchange import Exchange, RawHeaders
 from gateway.ports import Clock
 from gateway.price import Usage
 from gateway.types import ChatRequest, Finish
-from gateway.wire.format import Estimate, Format, StreamView, WholeView, estimate_output
+from gateway.wire.format import Format, StreamView, WholeView, estimate_output
 
 _MOST_HELD_BYTES = 64 * 1024
 """An upstream that sends more than this without saying anything is shown to the client as it is."""
@@ -42,10 +46,10 @@ class AnswerBounds:
     max_answer_bytes: int
 
 
-class ClientSink:
+class ClientSink(Struct, kw_only=True, eq=False):
     """The ``Sink`` of one attempt.
 
-    Args:
+    Attributes:
         request: what the client asked for.
         wire: the client's format, which is also what the backend pushes.
         exchange: where the bytes go.
@@ -53,62 +57,30 @@ class ClientSink:
         headers: the headers of the answer.
         pace: told whom the answer waits for, so that the client's pace is never taken for the upstream's.
         bounds: what an upstream may send at most.
-        estimate: the usage of an answer that nobody counted.
+        prompt_tokens: of an answer that nobody counts.
+        begun: whether the upstream answers.
+        committed: whether the client has seen any of it.
     """
 
-    __slots__ = (
-        "_bounds",
-        "_clock",
-        "_estimate",
-        "_exchange",
-        "_headers",
-        "_held",
-        "_held_bytes",
-        "_pace",
-        "_request",
-        "_stream",
-        "_whole",
-        "_whole_bytes",
-        "_whole_view",
-        "_wire",
-        "begun",
-        "bursts",
-        "committed",
-        "first_token_s",
-        "last_token_s",
-    )
-
-    def __init__(
-        self,
-        *,
-        request: ChatRequest,
-        wire: Format,
-        exchange: Exchange,
-        clock: Clock,
-        headers: HeadersFor,
-        pace: Pace,
-        bounds: AnswerBounds,
-        estimate: Estimate = estimate_output,
-    ) -> None:
-        self.begun = False
-        self.committed = False
-        self.first_token_s: float | None = None
-        self.last_token_s: float | None = None
-        self.bursts = 0
-        self._request = request
-        self._wire = wire
-        self._exchange = exchange
-        self._clock = clock
-        self._headers = headers
-        self._pace = pace
-        self._bounds = bounds
-        self._estimate = estimate
-        self._stream: StreamView | None = None
-        self._whole_view: WholeView | None = None
-        self._whole: list[bytes] = []
-        self._whole_bytes = 0
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+    request: ChatRequest
+    wire: Format
+    exchange: Exchange
+    clock: Clock
+    headers: HeadersFor
+    pace: Pace
+    bounds: AnswerBounds
+    prompt_tokens: int = 0
+    begun: bool = False
+    committed: bool = False
+    first_token_s: float | None = None
+    last_token_s: float | None = None
+    bursts: int = 0
+    _stream: StreamView | None = None
+    _whole_view: WholeView | None = None
+    _whole: list[bytes] = []
+    _whole_bytes: int = 0
+    _held: list[bytes] = []
+    _held_bytes: int = 0
 
     @property
     def output_bytes(self) -> int:
@@ -133,13 +105,15 @@ class ClientSink:
 
     def begin(self, *, streamed: bool) -> None:
         """See ``Sink.begin``."""
-        if streamed != self._request.stream:
+        if streamed != self.request.stream:
             came, asked = ("a stream", "one answer") if streamed else ("one answer", "a stream")
             raise UpstreamInvalid(f"the backend sent {came} where {asked} was asked for")
         self.begun = True
         if streamed:
-            self._stream = self._wire.stream(
-                self._request, max_event_bytes=self._bounds.max_event_bytes, estimate=self._estimate
+            self._stream = self.wire.stream(
+                self.request,
+                max_event_bytes=self.bounds.max_event_bytes,
+                estimate=partial(estimate_usage, self.prompt_tokens),
             )
 
     async def push(self, data: bytes) -> None:
@@ -156,50 +130,55 @@ class ClientSink:
         if self._stream.error is not None:
             raise self._stream.error
 
-    async def end(self) -> Finish:
+    def end(self) -> Coroutine[Any, Any, Finish]:
         """See ``Sink.end``."""
         if self._stream is not None:
-            return await self._end_stream(self._stream)
-        return await self._end_whole(self._wire.whole(self._request))
+            return self._end_stream(self._stream)
+        return self._end_whole(self.wire.whole(self.request))
 
     async def _end_whole(self, view: WholeView) -> Finish:
         self._whole_view = view
         body = view.take(b"".join(self._whole))
         self.committed = True
-        self._pace.waits_for_client(None)
+        self.pace.waits_for_client(None)
         finish = Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
-        await self._exchange.answer(200, self._headers(view.usage, view.model), body)
+        await self.exchange.answer(200, self.headers(view.usage, view.model), body)
         return finish
 
     async def _end_stream(self, view: StreamView) -> Finish:
         await self._forward(view.end())
-        self._pace.waits_for_client(self.first_token_s)
-        await self._exchange.close()
+        self.pace.waits_for_client(self.first_token_s)
+        await self.exchange.close()
         return Finish(reason=view.finish_reason, usage=view.usage, model=view.model)
 
     def _take_whole(self, data: bytes) -> None:
         self._whole_bytes += len(data)
-        if self._whole_bytes > self._bounds.max_answer_bytes:
-            raise UpstreamInvalid(f"the answer is longer than {self._bounds.max_answer_bytes} bytes")
+        if self._whole_bytes > self.bounds.max_answer_bytes:
+            raise UpstreamInvalid(f"the answer is longer than {self.bounds.max_answer_bytes} bytes")
         self._whole.append(data)
 
     async def _forward(self, out: bytes) -> None:
-        self.last_token_s = self._clock.now_s()
+        self.last_token_s = self.clock.now_s()
         if self.first_token_s is None:
             self.first_token_s = self.last_token_s
-        self._pace.waits_for_client(self.first_token_s)
+        self.pace.waits_for_client(self.first_token_s)
         if not self.committed:
             await self._commit(out)
         elif out:
             self.bursts += 1
-            await self._exchange.write(out)
-        self._pace.waits_for_upstream()
+            await self.exchange.write(out)
+        self.pace.waits_for_upstream()
 
     async def _commit(self, out: bytes) -> None:
         self.committed = True
         self.bursts = 1
         first = b"".join((*self._held, out))
         self._held.clear()
-        await self._exchange.open(200, self._headers(None, self.model))
+        await self.exchange.open(200, self.headers(None, self.model))
         if first:
-            await self._exchange.write(first)
+            await self.exchange.write(first)
+
+
+def estimate_usage(prompt_tokens: int, output_bytes: int) -> Usage:
+    """What an answer took that nobody counted: the prompt as forecast, the output by its length."""
+    return replace(estimate_output(output_bytes), prompt_tokens=prompt_tokens)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from gateway.attempt.answer_headers import RawHeader, Receipt
 from gateway.attempt.attempt_cost import AttemptCost
 from gateway.attempt.pace import AttemptPace
 from gateway.attempt.passing_sink import PassingSink
-from gateway.attempt.sink import AnswerBounds, ClientSink
+from gateway.attempt.sink import AnswerBounds, ClientSink, estimate_usage
 from gateway.attempt.time_limit import TimeLimits
 from gateway.errors import ClientGone, GuardBlocked, GuardSilent, HeadraceError, UpstreamError, UpstreamTimeout
 from gateway.exchange import Exchange
@@ -28,7 +27,6 @@ from gateway.rules.route import Patience
 from gateway.steering.steering import Steering
 from gateway.trace_context import child
 from gateway.types import Attempt, Call, Candidate, Context, Finish, Status
-from gateway.wire.format import estimate_output
 from gateway.wire.formats import FORMATS
 
 
@@ -104,6 +102,7 @@ class Trial:
         patience: Patience,
         turn: Turn,
     ) -> None:
+        request, facts, started_s = ctx.request, backend.facts(), bench.clock.now_s()
         self.attempts: tuple[Attempt, ...] = ()
         self.failure: UpstreamError | None = None
         self.number = turn.number
@@ -113,23 +112,22 @@ class Trial:
         self._backend = backend
         self._exchange = exchange
         self._begun, self._dropped = False, turn.dropped
-        self._trace = child(ctx.request.arrival.trace)
-        self._started_s = bench.clock.now_s()
-        facts = backend.facts()
+        self._trace = child(request.arrival.trace)
+        self._started_s = started_s
         self._flight = Flight(bench.fleet, ctx, candidate, facts)
         self._pace = AttemptPace(
-            limits, self._flight, patience, deadline_s=turn.deadline_s, request=ctx.request, tries_left=turn.left
+            limits, self._flight, patience, deadline_s=turn.deadline_s, request=request, tries_left=turn.left
         )
-        self._cost = AttemptCost(ctx.request, candidate, facts, book=bench.fleet.prices, started_s=self._started_s)
-        self._sink = (ClientSink if ctx.request.units is None else PassingSink)(
-            request=ctx.request,
-            wire=FORMATS[ctx.request.arrival.operation],
+        self._cost = AttemptCost(request, candidate, facts, bench.fleet.prices, started_s)
+        self._sink = (ClientSink if request.units is None else PassingSink)(
+            request=request,
+            wire=FORMATS[request.arrival.operation],
             exchange=exchange,
             clock=bench.clock,
-            headers=Receipt(ctx, candidate, self._cost, attempt=turn.number, more=turn.headers).headers,
+            headers=Receipt(ctx, candidate, self._cost, turn.number, turn.headers).headers,
             pace=self._pace,
             bounds=bench.bounds,
-            estimate=partial(_estimated, ctx.forecast.prompt_tokens),
+            prompt_tokens=ctx.forecast.prompt_tokens,
         )
 
     @property
@@ -146,16 +144,16 @@ class Trial:
             CancelledError: the client left, or this process stops.
         """
         self._begun = True
-        finish: Finish | None = None
-        error: BaseException | None = None
         try:
-            finish = await self._send()
-        except BaseException as caught:
-            error = caught
+            try:
+                with self._pace:
+                    finish = await self._backend.send(self._call(), self._sink)
+            except TimeoutError as error:
+                finish = await self._end_late(error)
+        except BaseException as error:
+            self._close(None, error)
             raise
-        finally:
-            self._close(finish, error)
-            error = None  # whose traceback knows this frame: the two would wait for the garbage collector
+        self._close(finish, None)
         return finish
 
     def give_up(self) -> None:
@@ -164,27 +162,27 @@ class Trial:
             self._begun = True
             self._land(None, ClientGone("nobody wants it any more"), self._bench.clock.now_s())
 
-    async def _send(self) -> Finish:
-        request = self._ctx.request
-        call = Call(
+    async def _end_late(self, error: TimeoutError) -> Finish:
+        """Time is up: whose fault that is, unless all was said and only the connection lingers."""
+        if self._pace.client_is_slow:
+            raise self._pace.left_by_client() from error
+        if self._sink.complete:
+            return await self._sink.end()
+        raise self._pace.ran_out(self._candidate.backend, self._sink.first_token_s) from error
+
+    def _call(self) -> Call:
+        request, forecast = self._ctx.request, self._ctx.forecast
+        output_tokens = forecast.output_tokens_p50
+        return Call(
             request=request,
             model=self._candidate.model,
             trace=self._trace,
             dropped=self._dropped,
-            expected_prompt_tokens=self._ctx.forecast.prompt_tokens,
-            expected_output_tokens=max(self._ctx.forecast.output_tokens_p50 // max(request.n, 1), 1),
+            expected_prompt_tokens=forecast.prompt_tokens,
+            expected_output_tokens=max(output_tokens if request.n <= 1 else output_tokens // request.n, 1),
             time_left_s=self._pace.left_s,
             now_s=self._bench.clock.now_s,
         )
-        try:
-            with self._pace:
-                return await self._backend.send(call, self._sink)
-        except TimeoutError as error:
-            if self._pace.client_is_slow:
-                raise self._pace.left_by_client() from error
-            if self._sink.complete:  # all was said; only the connection lingers
-                return await self._sink.end()
-            raise self._pace.ran_out(self._candidate.backend, self._sink.first_token_s) from error
 
     def _close(self, finish: Finish | None, error: BaseException | None) -> None:
         """Writes the attempt's line and gives its place back: neither is lost where the other goes wrong."""
@@ -213,24 +211,25 @@ class Trial:
     def _line(
         self, usage: Usage | None, charge: Charge, model: str, error: BaseException | None, now_s: float
     ) -> Attempt:
+        candidate, sink = self._candidate, self._sink
         return Attempt(
-            backend=self._candidate.backend,
-            model=self._candidate.model,
-            status=self._status(error),
+            backend=candidate.backend,
+            model=candidate.model,
+            status=Status.OK if error is None else self._status(error),
             started_s=self._started_s,
             ended_s=now_s,
             span_id=self._trace.span_id,
-            first_token_s=self._sink.first_token_s,
+            first_token_s=sink.first_token_s,
             usage=usage or Usage(),
             cost_usd=charge.usd,
             cost_source=charge.source,
             cost_doubts=charge.doubts,
-            answered_model=model if model != self._candidate.model else "",
-            error=type(error).__name__ if error is not None else "",
+            answered_model=model if model != candidate.model else "",
+            error="" if error is None else type(error).__name__,
             detail=str(error) if isinstance(error, HeadraceError) else "",
             upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
-            last_token_s=self._sink.last_token_s,
-            bursts=self._sink.bursts,
+            last_token_s=sink.last_token_s,
+            bursts=sink.bursts,
             foreseen_usd=None if usage is None or charge.usd is not None else self._foreseen_usd(),
         )
 
@@ -249,7 +248,7 @@ class Trial:
             return None
         if (units := self._ctx.request.units) is not None:
             return replace(self._sink.usage or Usage(units=units), estimated=True)
-        counted = _estimated(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
+        counted = estimate_usage(self._ctx.forecast.prompt_tokens, self._sink.output_bytes)
         if (told := self._sink.usage) is not None:  # it was cut short, and what was told before may not be all
             return replace(told, output_tokens=max(told.output_tokens, counted.output_tokens), estimated=True)
         return counted if self._ctx.request.stream or self._sink.begun else self._imagined(counted)
@@ -263,10 +262,8 @@ class Trial:
         most_tokens = written_tokens if request.max_tokens is None else request.max_tokens * request.n
         return replace(counted, output_tokens=min(written_tokens, most_tokens))
 
-    def _status(self, error: BaseException | None) -> Status:
+    def _status(self, error: BaseException) -> Status:
         cut_short = Status.TRUNCATED if self._sink.committed else None
-        if error is None:
-            return Status.OK
         if isinstance(error, UpstreamError | GuardBlocked | GuardSilent):
             return cut_short or error.status
         if isinstance(error, ClientGone) or self._exchange.gone:
@@ -274,7 +271,3 @@ class Trial:
         if isinstance(error, asyncio.CancelledError):  # this process stops
             return cut_short or Status.REJECTED
         return Status.BUG
-
-
-def _estimated(prompt_tokens: int, output_bytes: int) -> Usage:
-    return replace(estimate_output(output_bytes), prompt_tokens=prompt_tokens)
