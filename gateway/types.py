@@ -238,6 +238,8 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def cost_usd(self) -> Decimal | None:
         """The sum over all attempts; ``None`` as soon as one has no known price."""
+        if len(self.attempts) == 1:
+            return self.attempts[0].cost_usd
         known = [attempt.cost_usd for attempt in self.attempts if attempt.cost_usd is not None]
         return sum(known, Decimal(0)) if len(known) == len(self.attempts) else None
 

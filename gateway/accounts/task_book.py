@@ -14,7 +14,7 @@ from gateway.accounts.verdicts import Verdicts
 from gateway.errors import ConfigurationError, NotFound, Overloaded
 from gateway.ports import Clock
 from gateway.stores.ledger_lost import LedgerLost
-from gateway.stores.rows import Value, pico_usd
+from gateway.stores.row_values import Value, pico_usd
 from gateway.stores.tables import LedgerTables
 from gateway.stores.task_key import task_key
 

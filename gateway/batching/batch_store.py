@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gateway.batching.batch import Api, Batch, Status, read_record
 from gateway.errors import NotFound
-from gateway.stores.rows import Value
+from gateway.stores.row_values import Value
 from gateway.stores.tables import LedgerTables, Statement
 
 _COLUMNS = "id, tenant, api, status, input_file_id, created_unix_s, expires_unix_s, cancel_unix_s, record"

@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from gateway.batching.batch_store import UNDER_WAY
 from gateway.errors import InvalidRequest, NotFound
-from gateway.stores.rows import Value
+from gateway.stores.row_values import Value
 from gateway.stores.tables import LedgerTables, Statement
 
 PIECE_BYTES = 256 * 1024

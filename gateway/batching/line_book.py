@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 
 from gateway.batching.batch import LineOutcome, Tokens
-from gateway.stores.rows import Value, fitting
+from gateway.stores.row_values import Value, fitting
 from gateway.stores.tables import LedgerTables, Statement
 
 MOST_AT_ONCE = 200

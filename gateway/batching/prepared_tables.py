@@ -3,7 +3,7 @@
 from typing import Any
 
 from gateway.errors import ConfigurationError
-from gateway.stores.rows import Value
+from gateway.stores.row_values import Value
 from gateway.stores.tables import LedgerTables, Statement
 
 

@@ -6,7 +6,7 @@ from gateway.batching.bounds import BatchBounds
 from gateway.batching.file_store import WHOLE, FileStore, FileWriter, StorageFull, StoredFile, new_file_id
 from gateway.errors import BodyTooLarge, InvalidRequest
 from gateway.ports import Clock
-from gateway.stores.rows import label
+from gateway.stores.row_values import label
 from gateway.wire.form_stream import FormReader, Part
 
 PURPOSE = "batch"

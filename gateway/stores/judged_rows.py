@@ -10,7 +10,7 @@ from gateway.judgement import JudgedAnswer, Judgement
 from gateway.ports import Clock
 from gateway.seldom import Seldom
 from gateway.stores.ledger_lost import LedgerLost
-from gateway.stores.rows import Value, fitting, label, pico_usd
+from gateway.stores.row_values import Value, fitting, label, pico_usd
 from gateway.stores.tables import LedgerTables, Statement
 
 _BATCH = 100

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from gateway.errors import ConfigurationError
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.migrations import SCHEMA_VERSION, for_postgres, statements_from
-from gateway.stores.rows import Value
+from gateway.stores.row_values import Value
 
 CONNECT_TIMEOUT_S = 5.0
 STATEMENT_TIMEOUT_S = 30.0

@@ -16,7 +16,8 @@ from gateway.stores.row_statements import (
     NamedInserts,
     named_inserts_of,
 )
-from gateway.stores.rows import Rows, Value
+from gateway.stores.row_values import Value
+from gateway.stores.rows import Rows
 from gateway.stores.spool import Batch
 from gateway.stores.spool_frames import Columns
 

@@ -1,23 +1,20 @@
 """The ledger's tables, and an entry as their rows. No prompt, no answer and nobody's words have a column."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gateway.forecast import Forecast
 from gateway.guard_mark import words_of
-from gateway.price import PICO_USD_PER_USD, Usage
+from gateway.price import Usage
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids
+from gateway.stores.row_values import INT64_MAX, LABELS, Value, counts, fitting, label, pico_usd
 from gateway.stores.task_key import task_key
 from gateway.stores.time_steps import step_of
-from gateway.types import Arrival, Attempt, LedgerEntry
+from gateway.types import Attempt, LedgerEntry
 
-MAX_LABEL_CHARACTERS = 256
 MAX_USER_CHARACTERS = 128
-
-_INT64_MAX = 2**63 - 1
 
 REQUEST_COLUMNS = (
     "id",
@@ -89,10 +86,7 @@ ATTEMPT_COLUMNS = (
 """The columns of ``attempts`` in the order of ``Rows.attempts``; ``request_seq`` comes before them."""
 
 
-Value = str | int | float | bytes | None
-
-
-class Rows(Struct, frozen=True, array_like=True):
+class Rows(Struct, frozen=True, array_like=True, gc=False):
     """One entry: its row of ``requests`` without ``seq``, and its rows of ``attempts`` without ``request_seq``.
 
     What the decision was made from, and the prompt's chunks, are brought into their columns by who writes them: that
@@ -116,59 +110,63 @@ class Rows(Struct, frozen=True, array_like=True):
 
 def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
     """The rows of ``entry``. Offsets are seconds since the request arrived; tokens are the sum over all attempts."""
+    arrival, tries = entry.arrival, entry.attempts
+    received_s = arrival.received_s
+    if len(tries) == 1:  # nearly always: what the request took is what its attempt did
+        serving: Attempt | None = tries[0]
+        cost = pico_usd(tries[0].cost_usd)
+        attempts: tuple[tuple[Value, ...], ...] = (_attempt_row(1, tries[0], received_s, cost, serves=True),)
+    else:
+        serving, cost = entry.serving, pico_usd(entry.cost_usd)
+        attempts = _attempt_rows(tries, received_s, serving)
+    ttft_s = _ttft_s(entry, serving)
+    ended_s = entry.ended_s - received_s
+    row = (
+        *_asked(entry),
+        *_tokens(tries),
+        ttft_s,
+        ended_s,
+        cost,
+        len(tries),
+        arrival.trace.trace_id,
+        *_whose(entry),
+        *((LABELS[serving.backend], LABELS[serving.model]) if serving is not None else (None, None)),
+        step_of(ttft_s) if ttft_s is not None else None,
+        step_of(ended_s),
+        *(_pace(serving) if serving is not None and serving.last_token_s is not None else (None, None)),
+        entry.cache,
+        pico_usd(entry.saved_usd) if entry.saved_usd is not None else None,
+        words_of(entry.guards) if entry.guards else "",
+    )
+    if not with_decision:
+        return Rows(arrival.received_unix_s, row, attempts, None, ((), ()))
+    return Rows(arrival.received_unix_s, row, attempts, facts_of(entry), entry.chunks)
+
+
+def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
+    """What was asked for, how it ended, and what was forecast."""
     arrival, request, forecast, outcome = entry.arrival, entry.request, entry.forecast, entry.outcome
-    serving = entry.serving
-    first_s = serving.first_token_s if serving is not None else None
-    if first_s is not None and outcome.shown_s is not None:
-        first_s = max(first_s, outcome.shown_s)
-    return Rows(
-        received_unix_s=arrival.received_unix_s,
-        request=(
-            arrival.id,
-            arrival.received_unix_s,
-            label(arrival.tenant),
-            arrival.operation,
-            label(request.model) if request is not None else None,
-            label(entry.route),
-            outcome.status,
-            outcome.http_status,
-            label(outcome.finish_reason),
-            outcome.error,
-            int(request.stream) if request is not None else None,
-            *(_forecast_counts(forecast) if forecast is not None else (None, None, None)),
-            *_tokens(entry.attempts),
-            first_s - arrival.received_s if first_s is not None else None,
-            entry.ended_s - arrival.received_s,
-            pico_usd(entry.cost_usd),
-            len(entry.attempts),
-            arrival.trace.trace_id,
-            label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else "",
-            *_task(arrival),
-            *((label(serving.backend), label(serving.model)) if serving is not None else (None, None)),
-            *_steps(entry, first_s),
-            *_pace(serving),
-            *_beside(entry),
+    return (
+        arrival.id,
+        arrival.received_unix_s,
+        LABELS[arrival.tenant],
+        arrival.operation._value_,
+        LABELS[request.model] if request is not None else None,
+        LABELS[entry.route],
+        outcome.status._value_,
+        outcome.http_status,
+        LABELS[outcome.finish_reason],
+        outcome.error,
+        int(request.stream) if request is not None else None,
+        *(
+            counts(forecast.prompt_tokens, forecast.output_tokens_p50, forecast.output_tokens_p90)
+            if forecast is not None
+            else (None, None, None)
         ),
-        attempts=_attempt_rows(entry.attempts, arrival.received_s, serving),
-        facts=facts_of(entry) if with_decision else None,
-        chunks=entry.chunks if with_decision else ((), ()),
     )
 
 
-def _beside(entry: LedgerEntry) -> tuple[Value, ...]:
-    """What a cache had to do with the request, and guards."""
-    return entry.cache, pico_usd(entry.saved_usd), words_of(entry.guards)
-
-
-def pico_usd(cost_usd: Decimal | None) -> int | None:
-    """US dollars as whole pico-dollars, rounded half to even; ``None`` where the cost is unknown or no number."""
-    if cost_usd is None or not cost_usd.is_finite():
-        return None
-    pico_usd = round(cost_usd * PICO_USD_PER_USD)
-    return pico_usd if -_INT64_MAX <= pico_usd <= _INT64_MAX else fitting(pico_usd)
-
-
-def _tokens(attempts: Sequence[Attempt]) -> tuple[int, ...]:
+def _tokens(attempts: Sequence[Attempt]) -> tuple[int, int, int]:
     """Of the prompt, of it cached, and of the output; over all attempts."""
     prompt_tokens = cached_tokens = output_tokens = 0
     for attempt in attempts:
@@ -176,25 +174,28 @@ def _tokens(attempts: Sequence[Attempt]) -> tuple[int, ...]:
             prompt_tokens += attempt.usage.prompt_tokens
             cached_tokens += attempt.usage.cached_tokens
             output_tokens += attempt.usage.output_tokens
-    return _counts(prompt_tokens, cached_tokens, output_tokens)
+    return counts(prompt_tokens, cached_tokens, output_tokens)
 
 
-def _task(arrival: Arrival) -> tuple[Value, ...]:
-    task = arrival.task
+def _whose(entry: LedgerEntry) -> tuple[Value, ...]:
+    """The end user and the task, as the client named them."""
+    request, task = entry.request, entry.arrival.task
+    user = label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else ""
     if task is None or not task.id:
-        return "", "", None
-    return task.id, task.stage, task_key(arrival.tenant, task.id)
+        return user, "", "", None
+    return user, task.id, task.stage, task_key(entry.arrival.tenant, task.id)
 
 
-def _steps(entry: LedgerEntry, first_s: float | None) -> tuple[int | None, int | None]:
-    """The steps of the seconds from the arrival to the first token that was seen, and to the end."""
-    received_s = entry.arrival.received_s
-    return step_of(first_s - received_s) if first_s is not None else None, step_of(entry.ended_s - received_s)
+def _ttft_s(entry: LedgerEntry, serving: Attempt | None) -> float | None:
+    """Seconds from the arrival to the first token that was seen."""
+    if serving is None or serving.first_token_s is None:
+        return None
+    return max(serving.first_token_s, entry.outcome.shown_s or 0.0) - entry.arrival.received_s
 
 
-def _pace(serving: Attempt | None) -> tuple[int | None, int | None]:
+def _pace(serving: Attempt) -> tuple[int | None, int | None]:
     """The steps of the seconds from token to token, and from burst to burst, in an answer that was streamed."""
-    if serving is None or serving.first_token_s is None or serving.last_token_s is None:
+    if serving.first_token_s is None or serving.last_token_s is None:
         return None, None
     decoding_s = serving.last_token_s - serving.first_token_s
     later_tokens = serving.usage.output_tokens - 1 if serving.usage is not None else 0
@@ -207,66 +208,54 @@ def _pace(serving: Attempt | None) -> tuple[int | None, int | None]:
 def _attempt_rows(
     attempts: Sequence[Attempt], received_s: float, serving: Attempt | None
 ) -> tuple[tuple[Value, ...], ...]:
-    numbered = enumerate(attempts, 1)
-    return tuple([_attempt_row(n, attempt, received_s, serves=attempt is serving) for n, attempt in numbered])
+    return tuple(
+        [
+            _attempt_row(n, attempt, received_s, pico_usd(attempt.cost_usd), serves=attempt is serving)
+            for n, attempt in enumerate(attempts, 1)
+        ]
+    )
 
 
-def _attempt_row(n: int, attempt: Attempt, received_s: float, *, serves: bool) -> tuple[Value, ...]:
-    usage = attempt.usage
-    tokens: tuple[Value, ...] = (None, None, None, None, None)
-    if usage is not None:
-        tokens = (
-            *_counts(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens),
-            int(usage.estimated),
-        )
+def _attempt_row(n: int, attempt: Attempt, received_s: float, cost: int | None, *, serves: bool) -> tuple[Value, ...]:
+    usage = _fitted(attempt.usage) if attempt.usage is not None else None
     return (
         n,
-        label(attempt.backend),
-        label(attempt.model),
-        attempt.status,
+        LABELS[attempt.backend],
+        LABELS[attempt.model],
+        attempt.status._value_,
         attempt.error,
         attempt.upstream_status,
         attempt.started_s - received_s,
         attempt.first_token_s - received_s if attempt.first_token_s is not None else None,
         attempt.ended_s - received_s,
-        *tokens,
-        pico_usd(attempt.cost_usd),
+        *(_used(usage) if usage is not None else (None, None, None, None, None)),
+        cost,
         attempt.last_token_s - received_s if attempt.last_token_s is not None else None,
         attempt.bursts,
         int(serves),
-        fitting(usage.cache_write_tokens) if usage is not None else None,
-        *_cost(attempt, usage),
+        usage.cache_write_tokens if usage is not None else None,
+        LABELS[attempt.answered_model],
+        attempt.cost_source,
+        " ".join(attempt.cost_doubts),
+        pico_usd(usage.stated_usd) if usage is not None and usage.stated_usd is not None else None,
+        usage.units.words() if usage is not None and usage.units is not None else "",
     )
 
 
-def _cost(attempt: Attempt, usage: Usage | None) -> tuple[Value, ...]:
-    """Who answered, what that is said to cost and why, and what was paid for besides tokens of text."""
-    said_usd, units = (usage.stated_usd, usage.units) if usage is not None else (None, None)
-    doubts = " ".join(attempt.cost_doubts)
-    said = units.words() if units is not None else ""
-    return label(attempt.answered_model), attempt.cost_source, doubts, pico_usd(said_usd), said
+def _used(usage: Usage) -> tuple[int, int, int, int, int]:
+    return usage.prompt_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, int(usage.estimated)
 
 
-def label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
-    """A label of bounded length that SQLite can store: a lone surrogate has no UTF-8."""
-    if len(text) <= most and text.isascii():
-        return text
-    return text[:most].encode("utf-8", "replace").decode()
-
-
-def _forecast_counts(forecast: Forecast) -> tuple[int, ...]:
-    return _counts(forecast.prompt_tokens, forecast.output_tokens_p50, forecast.output_tokens_p90)
-
-
-def _counts(*numbers: int) -> tuple[int, ...]:
-    """Counts that fit SQLite's 64 bits: an upstream may claim any number of tokens."""
-    if max(numbers) <= _INT64_MAX and min(numbers) >= -_INT64_MAX:
-        return numbers
-    return tuple(map(fitting, numbers))
-
-
-def fitting(number: int) -> int:
-    """The count itself, or the largest that 64 bits hold."""
-    if -_INT64_MAX <= number <= _INT64_MAX:
-        return number
-    return _INT64_MAX if number > 0 else -_INT64_MAX
+def _fitted(usage: Usage) -> Usage:
+    """With counts that fit SQLite's 64 bits: an upstream may claim any number of tokens."""
+    together = usage.prompt_tokens | usage.cached_tokens | usage.output_tokens
+    if 0 <= together | usage.reasoning_tokens | usage.cache_write_tokens <= INT64_MAX:  # as in ``counts``
+        return usage
+    return replace(
+        usage,
+        prompt_tokens=fitting(usage.prompt_tokens),
+        cached_tokens=fitting(usage.cached_tokens),
+        output_tokens=fitting(usage.output_tokens),
+        reasoning_tokens=fitting(usage.reasoning_tokens),
+        cache_write_tokens=fitting(usage.cache_write_tokens),
+    )

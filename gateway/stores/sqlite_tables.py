@@ -11,7 +11,7 @@ from typing import Any
 from gateway.stores.database import open_for_reading
 from gateway.stores.ledger_file import LedgerFile
 from gateway.stores.ledger_lost import LedgerLost
-from gateway.stores.rows import Value
+from gateway.stores.row_values import Value
 
 
 class SqliteTables:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gateway.errors import ConfigurationError
-from gateway.stores.rows import Value
+from gateway.stores.row_values import Value
 from gateway.stores.sqlite_tables import SqliteTables
 
 Statement = tuple[str, dict[str, Value]]

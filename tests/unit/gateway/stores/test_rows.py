@@ -1,11 +1,14 @@
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.price import PICO_USD_PER_USD
-from gateway.stores.rows import pico_usd
+from gateway.price import PICO_USD_PER_USD, CostDoubt
+from gateway.stores.row_values import LABELS, counts, pico_usd
+from gateway.stores.rows import rows_of
+from gateway.types import Attempt, LedgerEntry, Status
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,25 @@ def test_token_prices_are_kept_exactly(tokens: int, price_usd_per_mtok: Decimal)
     """A price per million tokens with six decimals has no fraction of a pico-dollar: bills add up to the last digit."""
     cost_usd = tokens * price_usd_per_mtok / 1_000_000
     assert cost_usd == Decimal(pico_usd(cost_usd) or 0) / PICO_USD_PER_USD
+
+
+def test_values_are_plain(make_entry: Callable[..., LedgerEntry], make_attempt: Callable[..., Attempt]) -> None:
+    """No status, no operation: SQLite's module takes what is a text and no more, and asks around for others."""
+    doubted = make_attempt(cost_doubts=(CostDoubt.ESTIMATED_USAGE,), cost_source="policy")
+    rows = rows_of(make_entry(attempts=(make_attempt(status=Status.UPSTREAM_FAILED), doubted)))
+    found = {type(value) for row in (rows.request, *rows.attempts) for value in row}
+    assert {str, int, float, type(None)} >= found
+
+
+@given(numbers=st.tuples(*[st.integers(-(2**66), 2**66)] * 3))
+def test_counts_fit_64_bits(numbers: tuple[int, int, int]) -> None:
+    """Each alone, whatever the others are; those that fit are what they were."""
+    most = 2**63 - 1
+    assert tuple(min(max(number, -most), most) for number in numbers) == counts(*numbers)
+
+
+def test_labels_are_bounded_and_have_utf_8() -> None:
+    """Those that come again, too."""
+    texts = ["m" * 300, "a\ud800b", "plain", "ä" * 256]
+    expected = ["m" * 256, "a?b", "plain", "ä" * 256]
+    assert [expected, expected] == [[LABELS[text] for text in texts] for _ in range(2)]
