@@ -12,7 +12,6 @@ from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.row_store import RowStore
 from gateway.stores.rows import Rows
 from gateway.stores.spool import Batch, Segment, Spool, adopt
-from gateway.stores.spool_frames import frame
 
 BATCH_REQUESTS = 256
 """A thousand in one transaction take no less time each, and 5 MiB of memory more while they are written."""
@@ -67,7 +66,7 @@ class LedgerWriter:
         if self._closing:
             self._lose(len(rows), "it is closed")
             return
-        before, lost = self._spool.append([frame(request) for request in rows])
+        before, lost = self._spool.append(rows)
         if not before or before + len(rows) >= BATCH_REQUESTS:  # each wake-up takes Python's lock from the event loop
             with self._changed:
                 self._changed.notify_all()

@@ -1,9 +1,10 @@
 """What the ledger was told and its database does not have yet: files in order, written before anything else is done.
 
 Who serves appends, which is one write into the system's memory: it outlives the process from then on, and a power cut
-where the system had the time. A thread reads, and takes files away that are in the database to the last frame. Files
-are bounded in number; whoever has one open holds a lock on it, so that those of a process which was killed are known,
-and taken over by the next one that starts.
+where the system had the time. A thread reads, and takes files away that are in the database to the last frame. What was
+appended last is at hand, and the file is read for nobody but who fell behind. Files are bounded in number; whoever has
+one open holds a lock on it, so that those of a process which was killed are known, and taken over by the next one that
+starts.
 """
 
 import fcntl
@@ -17,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.stores.spool_frames import Columns, Spooled, head, read_frames, read_head, unframed
+from gateway.stores.rows import Rows
+from gateway.stores.rows_at_hand import RowsAtHand
+from gateway.stores.spool_frames import Columns, Spooled, frame, head, read_frames, read_head, unframed
 
 SEGMENT_BYTES = 4 * 1024 * 1024
 _SUFFIX = ".spool"
@@ -79,6 +82,7 @@ class Spool:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _segments: deque[Segment] = field(default_factory=deque)
     _held: list[bytes] = field(default_factory=list)
+    _at_hand: RowsAtHand = field(default_factory=RowsAtHand)
     _waiting: int = 0
 
     @property
@@ -95,16 +99,19 @@ class Spool:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._segments.append(_new_segment(self.folder))
 
-    def append(self, frames: Sequence[bytes]) -> tuple[int, int]:
-        """Takes the frames of so many requests; how many waited before, and how many of these there was no room for."""
+    def append(self, rows: Sequence[Rows]) -> tuple[int, int]:
+        """Takes the rows of so many requests; how many waited before, and how many of these there was no room for."""
+        frames = list(map(frame, rows))
         with self._lock:
-            before = self._waiting
+            before, alone = self._waiting, not self._held
             self._held.extend(frames)
             self._waiting += len(frames)
             try:
                 self._write()
             except OSError as error:
                 _log.debug("the spool cannot be written: %s", error)
+            if rows and alone and not self._held and self._segments:
+                self._at_hand.put(self._segments[-1].name, self._segments[-1].size_bytes, frames, rows)
             lost = max(len(self._held) - self.capacity, 0)
             if lost:
                 del self._held[-lost:]
@@ -114,9 +121,10 @@ class Spool:
     def next_batch(self, most: int) -> Batch | None:
         """The oldest requests that are not done; ``None`` where there are none."""
         with self._lock:
-            segments, held = list(self._segments), self._held[:most]
-        for segment in segments:
-            if batch := segment.read(most):
+            waiting = [(segment, self._at_hand.after(segment.name, segment.at, most)) for segment in self._segments]
+            held = self._held[:most]
+        for segment, at_hand in waiting:
+            if batch := at_hand or segment.read(most):
                 return Batch(segment, batch)
         return Batch(None, [Spooled(0, unframed(framed)) for framed in held]) if held else None
 
@@ -128,6 +136,7 @@ class Spool:
                 del self._held[: len(batch.requests)]
                 return []
             batch.segment.at = batch.requests[-1].ends_at
+            self._at_hand.drop(batch.segment.name, batch.segment.at)
             finished = [segment for segment in list(self._segments)[:-1] if segment.at >= segment.size_bytes]
             for segment in finished:
                 self._segments.remove(segment)

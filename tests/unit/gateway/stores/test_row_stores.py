@@ -16,7 +16,6 @@ from gateway.stores.pruning_clock import PruningClock
 from gateway.stores.row_store import RowStore
 from gateway.stores.rows import rows_of
 from gateway.stores.spool import Batch, Spool
-from gateway.stores.spool_frames import frame
 from gateway.stores.sql import SqlLedger, _open_store
 from gateway.stores.tables import open_tables
 from gateway.types import LedgerEntry, Outcome, Status
@@ -62,7 +61,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 
 def _batch(spool: Spool, *entries: LedgerEntry) -> Batch:
-    spool.append([frame(rows_of(entry)) for entry in entries])
+    spool.append([rows_of(entry) for entry in entries])
     batch = spool.next_batch(100)
     assert batch is not None
     return batch
@@ -209,7 +208,7 @@ def test_of_a_damaged_spool_all_that_is_whole_is_written_and_the_rest_set_aside(
     place = tmp_path / "ledger.sqlite3"
     dead = Spool(tmp_path / "spool", most_bytes=1 << 30, capacity=10)
     dead.open()
-    dead.append([frame(rows_of(make_entry(number))) for number in range(3)])
+    dead.append([rows_of(make_entry(number)) for number in range(3)])
     dead.close()
     (path,) = dead.folder.glob("*.spool")
     with path.open("r+b") as file:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.stores import rows_at_hand
 from gateway.stores import spool as spool_module
 from gateway.stores.rows import Rows, rows_of
 from gateway.stores.spool import Spool, adopt
@@ -32,8 +33,8 @@ def spool(tmp_path: Path) -> Spool:
     return spool
 
 
-def _frames(make_entry: MakeEntry, *numbers: int) -> list[bytes]:
-    return [frame(rows_of(make_entry(number))) for number in numbers]
+def _rows(make_entry: MakeEntry, *numbers: int) -> list[Rows]:
+    return [rows_of(make_entry(number)) for number in numbers]
 
 
 def _ids(spool: Spool, most: int = 100) -> list[object]:
@@ -58,7 +59,7 @@ def test_a_file_that_was_cut_short_gives_all_that_is_whole(
     """At whatever byte the power failed: nothing that is none, nothing lost before it."""
     spool = Spool(tmp_path_factory.mktemp("spool"), most_bytes=1 << 30, capacity=10)
     spool.open()
-    spool.append([frame(rows) for rows in made])
+    spool.append(made)
     (path,) = spool.folder.glob("*.spool")
     length = path.stat().st_size
     os.truncate(path, max(length - cut, 0))
@@ -77,17 +78,42 @@ def test_a_file_that_was_cut_short_gives_all_that_is_whole(
 
 def test_what_is_appended_is_read_in_order_and_once(spool: Spool, make_entry: MakeEntry) -> None:
     """In batches of any size."""
-    assert (0, 0) == spool.append(_frames(make_entry, 0, 1, 2))
-    assert (3, 0) == spool.append(_frames(make_entry, 3))
+    assert (0, 0) == spool.append(_rows(make_entry, 0, 1, 2))
+    assert (3, 0) == spool.append(_rows(make_entry, 3))
     assert ["req-0", "req-1", "req-2", "req-3"] == _ids(spool, most=3)
     assert (0, None) == (spool.waiting, spool.next_batch(10))
+
+
+def test_what_was_just_written_is_not_read_again(spool: Spool, make_entry: MakeEntry) -> None:
+    """The file is there for the next process, and for who falls behind."""
+    spool.append(_rows(make_entry, 0, 1))
+    (path,) = spool.folder.glob("*.spool")
+    os.truncate(path, 8)
+    assert ["req-0", "req-1"] == _ids(spool)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+def test_who_falls_behind_reads_the_file_and_then_goes_on_with_what_is_at_hand(
+    spool: Spool, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """In order, each once, wherever one ends and the other begins."""
+    monkeypatch.setattr(rows_at_hand, "MOST_REQUESTS", 4)
+    for first in range(0, 9, 3):
+        spool.append(_rows(make_entry, first, first + 1, first + 2))
+    batch = spool.next_batch(most)
+    assert batch is not None
+    assert [f"req-{number}" for number in range(min(most, 9))] == [one.rows.request[0] for one in batch.requests]
+    spool.done(batch)
+    spool.append(_rows(make_entry, 9))
+    assert [f"req-{number}" for number in range(min(most, 9), 10)] == _ids(spool, most)
+    assert 0 == spool.waiting
 
 
 def test_files_that_are_done_go_away(spool: Spool, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is bounded; at the end nothing is left of any."""
     monkeypatch.setattr(spool_module, "SEGMENT_BYTES", 1)
     for number in range(5):
-        spool.append(_frames(make_entry, number))
+        spool.append(_rows(make_entry, number))
     assert 5 <= len(list(spool.folder.iterdir())) <= 6
     assert [f"req-{number}" for number in range(5)] == _ids(spool, most=2)
     assert 1 == len(list(spool.folder.iterdir()))
@@ -98,7 +124,7 @@ def test_a_full_spool_holds_some_in_memory_and_counts_the_rest(tmp_path: Path, m
     """It has a bound on the disk and one in memory."""
     spool = Spool(tmp_path, most_bytes=1, capacity=2)
     spool.open()
-    assert [(0, 0), (1, 0), (2, 0), (3, 1)] == [spool.append(_frames(make_entry, number)) for number in range(4)]
+    assert [(0, 0), (1, 0), (2, 0), (3, 1)] == [spool.append(_rows(make_entry, number)) for number in range(4)]
     assert ["req-0", "req-1", "req-2"] == _ids(spool)
     assert (0, 0) == (spool.waiting, spool.close())
 
@@ -117,9 +143,9 @@ def test_a_disk_that_takes_nothing_is_borne(
         return written
 
     monkeypatch.setattr("gateway.stores.spool.os.pwrite", small_disk)
-    assert (0, 0) == spool.append(_frames(make_entry, 0))
+    assert (0, 0) == spool.append(_rows(make_entry, 0))
     room[0] = 1 << 20
-    assert (1, 0) == spool.append(_frames(make_entry, 1))
+    assert (1, 0) == spool.append(_rows(make_entry, 1))
     assert ["req-0", "req-1"] == _ids(spool)
 
 
@@ -128,7 +154,7 @@ def test_a_dead_process_files_are_taken_over_and_a_living_ones_are_not(tmp_path:
     dead, living = (Spool(tmp_path, most_bytes=1 << 30, capacity=10) for _ in range(2))
     for number, one in enumerate((dead, living)):
         one.open()
-        one.append(_frames(make_entry, number))
+        one.append(_rows(make_entry, number))
     dead.close()
     (segment,) = adopt(tmp_path)
     assert ["req-0"] == [spooled.rows.request[0] for spooled in segment.read(10)]
