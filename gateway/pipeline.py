@@ -2,39 +2,33 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from msgspec.structs import replace
-
-from gateway.attempt.admitted import Admitted
 from gateway.attempt.afterwards import Afterwards
-from gateway.attempt.cached import Cached
-from gateway.attempt.failover import Failover
 from gateway.attempt.guarded import Guarded
-from gateway.attempt.hedge import Hedger
 from gateway.attempt.last_words import tell
-from gateway.attempt.spillover import Spillover
-from gateway.attempt.time_limit import TimeLimits
+from gateway.attempt.serving import Serving
 from gateway.attempt.trial import Bench
-from gateway.decide import decide
 from gateway.door import Door, Knock
 from gateway.errors import HeadraceError, ShuttingDown
 from gateway.exchange import Exchange
 from gateway.fault import place_of
 from gateway.ledger.ends import CLIENT_GONE, outcome_of
 from gateway.ledger.journal import Journal
+from gateway.limits.gate import Gate
 from gateway.limits.held_bodies import HeldBodies
 from gateway.limits.limit import Limit
 from gateway.limits.stay import Stay
 from gateway.ports import Ledger
-from gateway.rules.route import Hedge, Route
+from gateway.rules.guards import Guards
+from gateway.rules.route import Route
 from gateway.rules.world import World
 from gateway.stores.responses import ResponseMemory
 from gateway.task_hints import with_task
-from gateway.types import ChatRequest, Context, Exclusion, Operation
+from gateway.types import ChatRequest, Context, Operation
 from gateway.wire.format import BodyLimits
 from gateway.wire.formats import FORMATS
 from gateway.wire.passages import UPLOADS
@@ -74,8 +68,7 @@ class Pipeline:
         self._body_limits = limits
         self._memory = memory
         self._bodies = bodies
-        self._time_limits: TimeLimits | None = None
-        self._hedgers: dict[str, tuple[Hedge, Hedger]] = {}
+        self._serving = Serving(bench, afterwards)
         self._tasks: set[asyncio.Task[object]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -98,7 +91,8 @@ class Pipeline:
         journal = Journal(arrival)
         task = self._begun()
         try:
-            request = journal.request = await self._read(exchange, journal, unwelcome)
+            body = await self._body(exchange, journal, unwelcome)
+            request = journal.request = self._understood(exchange.operation, journal, body)
             route = rules.world.route_for(identity, request.model)
             journal.route = route.name
             journal.forecast = route.forecast(request)
@@ -107,14 +101,12 @@ class Pipeline:
             limits = identity.limits + rules.world.tenancy.of_model(request.model)
             priced_only = any(limit.priced_only for limit in limits) if limits else False
             ctx = route.context(request, journal.forecast, priced_only=priced_only)
-            async with self._within_limits(limits, rules.world, route, ctx, journal):
-                guards = route.guards if identity.guards is None else identity.guards.and_then(route.guards)
-                if guards is None:
-                    await self._answer(limits, rules.world, route, ctx, journal, exchange)
-                else:
-                    answer = partial(self._answer, limits, rules.world, route)
-                    understand = partial(self._understood, exchange.operation)
-                    await Guarded(self._bench, guards, route, journal, exchange, understand, answer).run(ctx)
+            guards = route.guards if identity.guards is None else identity.guards.and_then(route.guards)
+            if limits and self._bench.gate is not None:
+                async with self._stay(self._bench.gate, limits, rules.world, route, ctx, journal):
+                    await self._serve(guards, limits, rules.world, route, ctx, journal, exchange)
+            else:
+                await self._serve(guards, limits, rules.world, route, ctx, journal, exchange)
         except asyncio.CancelledError:
             await self._cancelled(exchange, journal)
         except HeadraceError as error:
@@ -143,14 +135,15 @@ class Pipeline:
                 task.cancel()
             await self._idle.wait()
 
-    async def _read(self, exchange: Exchange, journal: Journal, unwelcome: HeadraceError | None) -> ChatRequest:
+    def _body(
+        self, exchange: Exchange, journal: Journal, unwelcome: HeadraceError | None
+    ) -> Coroutine[Any, Any, bytes]:
         if unwelcome is not None:
             raise unwelcome
         if self.draining:
             raise ShuttingDown("this gateway is shutting down", retry_after_s=_DRAIN_RETRY_AFTER_S)
         uploads = exchange.operation in UPLOADS
-        body = await (self._bodies.body(journal.arrival.id, exchange) if uploads else exchange.body())
-        return self._understood(exchange.operation, journal, body)
+        return self._bodies.body(journal.arrival.id, exchange) if uploads else exchange.body()
 
     def _understood(self, operation: Operation, journal: Journal, body: bytes) -> ChatRequest:
         request = with_task(FORMATS[operation].read(journal.arrival, body, self._body_limits))
@@ -159,13 +152,11 @@ class Pipeline:
             return self._memory.remembering(request, self._body_limits)
         return request
 
-    def _within_limits(
-        self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal
-    ) -> AbstractAsyncContextManager[None]:
-        if self._bench.gate is None or not limits:
-            return nullcontext()
+    def _stay(
+        self, gate: Gate, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal
+    ) -> Stay:
         return Stay(
-            self._bench.gate,
+            gate,
             limits,
             ctx,
             journal,
@@ -173,76 +164,22 @@ class Pipeline:
             lasts_s=route.longest_s,
         )
 
-    async def _answer(
-        self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange
-    ) -> None:
-        """Answers it out of the route's cache, or serves it."""
-        if route.cache is None:
-            await self._admit(limits, world, route, ctx, journal, exchange)
-            return
-        serve = partial(self._admit, limits, world, route, ctx, journal)
-        await Cached(route.cache, world, route, ctx, journal, exchange, self._bench.clock, serve).run()
-
-    async def _admit(
-        self, limits: Sequence[Limit], world: World, route: Route, ctx: Context, journal: Journal, exchange: Exchange
-    ) -> None:
-        """Serves it when there is a place for it."""
-        room = self._bench.fleet.rooms.of(route, world.backends)
-        if route.spill is None:
-            async with Admitted(route.admitter.admit(ctx, room), journal):
-                await self._serve(world, ctx, journal, exchange, route)
-            return
-        await Spillover(
-            bench=self._bench,
-            world=world,
-            route=route,
-            spill=route.spill,
-            ctx=ctx,
-            journal=journal,
-            exchange=exchange,
-            own_limits=limits,
-            serve=partial(self._serve, world, ctx, journal, exchange),
-        ).run(room)
-
-    async def _serve(
+    def _serve(
         self,
+        guards: Guards | None,
+        limits: Sequence[Limit],
         world: World,
+        route: Route,
         ctx: Context,
         journal: Journal,
         exchange: Exchange,
-        route: Route,
-        besides: Sequence[Exclusion] = (),
-    ) -> None:
-        """Decides on what is true now, and attempts; ``besides`` are candidates that are out before."""
-        candidates = self._bench.fleet.snapshot(route, ctx, world.backends)
-        if route.steer is None or self._bench.steering is None:
-            decision = journal.decision = decide(route, ctx, candidates)
-        else:
-            decision = journal.decision = await self._bench.steering.decide(route, ctx, candidates)
-        if besides:
-            decision = journal.decision = replace(decision, excluded=(*decision.excluded, *besides))
-        journal.chunks = self._bench.fleet.chains.chain(ctx.request)[:2]
-        loop = Failover(
-            bench=self._bench,
-            world=world,
-            route=route,
-            ctx=ctx,
-            journal=journal,
-            exchange=exchange,
-            limits=self._limits(),
-            hedger=self._hedger(route),
-            made=len(journal.attempts),
-        )
-        await (self._afterwards.attempt(loop, decision) if route.watched else loop.run(decision))
-
-    def _hedger(self, route: Route) -> Hedger | None:
-        """The route's, kept for as long as the route stays as it is: what it may spend is earned over time."""
-        if route.hedge is None:
-            return None
-        known = self._hedgers.get(route.name)
-        if known is None or known[0] != route.hedge:
-            known = self._hedgers[route.name] = (route.hedge, Hedger(route.hedge))
-        return known[1]
+    ) -> Coroutine[Any, Any, None]:
+        """Serves it, before its guards where there are any."""
+        if guards is None:
+            return self._serving.serve(limits, world, route, ctx, journal, exchange)
+        serve = partial(self._serving.serve, limits, world, route)
+        understand = partial(self._understood, exchange.operation)
+        return Guarded(self._bench, guards, route, journal, exchange, understand, serve).run(ctx)
 
     async def _cancelled(self, exchange: Exchange, journal: Journal) -> None:
         """A hang-up needs no answer; the end of a drain has words of its own to say."""
@@ -269,18 +206,13 @@ class Pipeline:
         return exchange.gone or self.draining
 
     def _begun(self) -> asyncio.Task[object]:
-        task = asyncio.current_task(self._limits().loop)
+        task = asyncio.current_task(self._serving.time_limits().loop)
         if task is None:
             raise RuntimeError("an exchange is served by a task, so that a hang-up can cancel it")
+        if not self._tasks:
+            self._idle.clear()
         self._tasks.add(task)
-        self._idle.clear()
         return task
-
-    def _limits(self) -> TimeLimits:
-        """Those of the one loop that all of it runs on, which is there with the first request."""
-        if self._time_limits is None:
-            self._time_limits = TimeLimits(asyncio.get_running_loop())
-        return self._time_limits
 
     def _ended(self, task: asyncio.Task[object], journal: Journal) -> None:
         now_s = self._bench.clock.now_s()

@@ -1,6 +1,8 @@
 """The time for which a request holds a place of its route's admitter, and what its client is told of the queue."""
 
+from collections.abc import Coroutine
 from types import TracebackType
+from typing import Any
 
 from gateway.admission import Queued, Visit
 from gateway.ledger.journal import Journal
@@ -23,10 +25,10 @@ class Admitted:
             if queued is not None:
                 self._journal.headers = (*self._journal.headers, *_headers(queued))
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._visit.__aexit__(kind, error, trace)
+    ) -> Coroutine[Any, Any, None]:
+        return self._visit.__aexit__(kind, error, trace)
 
 
 def _headers(queued: Queued) -> tuple[tuple[bytes, bytes], ...]:

@@ -5,9 +5,7 @@ share the request's deadline and its attempts, of which one is kept for each ste
 costs what all of its attempts cost.
 """
 
-from dataclasses import replace
-
-from msgspec.structs import replace as with_changes
+from msgspec.structs import replace
 
 from gateway.attempt.answer_headers import holding_headers
 from gateway.attempt.failover import Failover
@@ -136,7 +134,7 @@ class Cascade:
         """The client saw a held answer when it went out, and not when its first token came."""
         outcome = self._journal.outcome
         if step.judging is not None and outcome is not None:
-            self._journal.outcome = with_changes(outcome, shown_s=self._held.shown_s)
+            self._journal.outcome = replace(outcome, shown_s=self._held.shown_s)
 
     def _note_failure(self, step: CascadeStep, error: HeadraceError) -> None:
         """A step that gave no answer goes on the record of escalations, too: nobody can say that it was a bad one."""
@@ -158,7 +156,7 @@ def _part(decision: Decision, step: CascadeStep) -> Decision:
     """What of a decision over all steps is about one of them."""
     order = tuple([bill for bill in decision.order if step.asks(bill.candidate.backend, bill.candidate.model)])
     excluded = [out for out in decision.excluded if step.asks(out.candidate.backend, out.candidate.model)]
-    return with_changes(decision, order=order, excluded=tuple(excluded))
+    return replace(decision, order=order, excluded=tuple(excluded))
 
 
 def _word(opinion: Opinion) -> str:

@@ -4,7 +4,9 @@ The one exception is a broken stream that another backend goes on with, where th
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+
+from msgspec import Struct, field
 
 from gateway.attempt.answer_headers import dropped_header
 from gateway.attempt.continuation import Continuable, those_that_go_on
@@ -16,6 +18,7 @@ from gateway.errors import HeadraceError, Overloaded, UpstreamContextExceeded, U
 from gateway.exchange import Exchange
 from gateway.ledger.journal import Journal
 from gateway.limits.gate import dearest_usd, expected, taken
+from gateway.limits.limit import Limit
 from gateway.limits.refusal import unpriced
 from gateway.rules.route import Route
 from gateway.rules.world import World
@@ -23,8 +26,7 @@ from gateway.types import Bill, Candidate, Context, Decision, Finish, Outcome, S
 from gateway.wire.openai_continuation import may_continue
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Failover:
+class Failover(Struct, kw_only=True, eq=False):
     """Tries a request's candidates in order. ``hedger`` is the route's, ``None`` where nobody is asked twice.
 
     All tries count against the route's one budget of attempts: the next candidate, the same one with another key, and
@@ -42,12 +44,12 @@ class Failover:
     hedger: Hedger | None = None
     deadline_s: float | None = None
     made: int = 0
-    _deadline_s: float = field(init=False)
-    _left: deque[Bill] = field(init=False)
-    _broken: Continuable | None = field(init=False, default=None)
-    _full: HeadraceError | None = field(init=False, default=None)
-    _holds: tuple[int, ...] = field(init=False, default=())
-    _all_final: bool = field(init=False, default=True)
+    _deadline_s: float = 0.0
+    _left: deque[Bill] = field(default_factory=deque)
+    _broken: Continuable | None = None
+    _full: HeadraceError | None = None
+    _holds: tuple[int, ...] = ()
+    _all_final: bool = True
 
     async def run(self, decision: Decision) -> None:
         """Serves the request, or says why not; every attempt is in the journal, and the outcome where it went well.
@@ -88,15 +90,15 @@ class Failover:
         """The next candidate whose own limits have room, while there are attempts left."""
         while self._left and self.made < self.route.attempts:
             bill = self._left.popleft()
-            self._full = await self._backend_is_full(bill.candidate)
+            limits = self.world.tenancy.backends.get(bill.candidate.backend)
+            self._full = await self._backend_is_full(bill.candidate, limits) if limits else None
             if self._full is None:
                 return bill
         return None
 
     async def _attempt(self, bill: Bill) -> Finish:
         broken = self._broken if self._broken is not None and self._broken.resumes else None
-        may_race = self._left and self.made + 1 < self.route.attempts and broken is None
-        if may_race and self.hedger is not None and may_hedge(self.ctx.request):
+        if self.hedger is not None and broken is None and self._may_race():
             return await self._race(self.hedger, bill)
         if broken is not None:
             broken.resume(bill.candidate.backend, self.journal.attempts)
@@ -106,6 +108,10 @@ class Failover:
         finally:
             self.journal.attempts.extend(trial.attempts if broken is None else broken.marked(trial.attempts))
             self._leave(bill, trial)
+
+    def _may_race(self) -> bool:
+        """Whether another candidate may be asked beside the first."""
+        return bool(self._left) and self.made + 1 < self.route.attempts and may_hedge(self.ctx.request)
 
     async def _race(self, hedger: Hedger, bill: Bill) -> Finish:
         """The attempt, and where it is late, another one beside it."""
@@ -139,7 +145,7 @@ class Failover:
         self.made += 1
         dropped = self.route.dropped(self.ctx, bill.candidate)
         headers = (*self.journal.headers, dropped_header(dropped)) if dropped else self.journal.headers
-        number, more = self.made, min(len(self._left), self.route.attempts - self.made)
+        more = min(len(self._left), self.route.attempts - self.made)
         return Trial(
             self.bench,
             self.limits,
@@ -148,13 +154,13 @@ class Failover:
             backend=self.world.backends[bill.candidate.backend],
             exchange=exchange,
             patience=self.route.patience,
-            turn=Turn(number, number + more, self._deadline_s, headers, dropped),
+            turn=Turn(self.made, 1 + more, self._deadline_s, headers, dropped),
         )
 
-    async def _backend_is_full(self, candidate: Candidate) -> HeadraceError | None:
+    async def _backend_is_full(self, candidate: Candidate, limits: Sequence[Limit]) -> HeadraceError | None:
         """Reserves the attempt on the backend's own limits; the reason where they refuse."""
-        limits, gate = self.world.tenancy.backends.get(candidate.backend), self.bench.gate
-        if gate is None or not limits:
+        gate = self.bench.gate
+        if gate is None:
             return None
         if candidate.price is None and (blind := next((limit for limit in limits if limit.priced_only), None)):
             return unpriced(blind)
@@ -169,7 +175,7 @@ class Failover:
 
     def _leave(self, bill: Bill, trial: Trial) -> None:
         """The attempt is over: what it held is given back, and what it told says who is worth asking next."""
-        if self.bench.gate is not None and trial.number in self._holds:
+        if self._holds and self.bench.gate is not None and trial.number in self._holds:
             self.bench.gate.leave(self._name(trial.number), taken(trial.attempts))
         if trial.failure is not None:
             self._all_final = self._all_final and trial.failure.final

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.attempt.answer_headers import RawHeader, Receipt
@@ -47,22 +47,17 @@ class Bench:
     guardroom: Guardroom | None = None
 
 
-class Turn(NamedTuple):
-    """Which attempt this is, counted from one, of how many that there may be until the request's deadline.
+class Turn(Struct, frozen=True, gc=False):
+    """Which attempt this is, counted from one, and how many there may be from it on until the request's deadline.
 
     ``headers`` are what the client is told besides, ``dropped`` the fields that the backend does not get.
     """
 
     number: int
-    of: int
+    left: int
     deadline_s: float
     headers: Sequence[RawHeader] = ()
     dropped: tuple[str, ...] = ()
-
-    @property
-    def left(self) -> int:
-        """How many there may be from now on, this one included."""
-        return self.of - self.number + 1
 
 
 class Trial:

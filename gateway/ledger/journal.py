@@ -1,16 +1,16 @@
 """The notes of one request while it runs: the only mutable thing it has, and the source of its ledger entry."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from gateway.forecast import Forecast
 from gateway.guard_mark import GuardMark
 from gateway.types import Arrival, Attempt, ChatRequest, Decision, LedgerEntry, Outcome, Status
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Journal:
+class Journal(Struct, eq=False):
     """What is known so far. The pipeline fills the fields in as it learns them and closes the journal once.
 
     The fields are those of ``LedgerEntry``, each at its empty value where the request did not get that far; only
@@ -31,7 +31,9 @@ class Journal:
     saved_usd: Decimal | None = None
     guards: tuple[GuardMark, ...] = ()
     settle: "Callable[[Journal, float], None] | None" = None
-    _closed: bool = field(default=False, init=False)
+    _closed: bool = False
+
+    __repr__ = object.__repr__  # nobody's words are shown by mistake
 
     def close(self, ended_s: float) -> LedgerEntry:
         """The entry of this request, which ended at ``ended_s`` on the monotonic clock.
