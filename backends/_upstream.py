@@ -235,7 +235,8 @@ def _check_plain(answer: UpstreamAnswer) -> None:
     Raises:
         UpstreamInvalid: it is.
     """
-    if answer.header("content-encoding").lower() not in {"", "identity"}:
+    coding = answer.header("content-encoding")
+    if coding and coding.lower() != "identity":
         raise UpstreamInvalid("the upstream compressed its answer though it was asked not to")
 
 

@@ -161,11 +161,14 @@ class OpenAICompatible:
 
     async def send(self, call: Call, sink: Sink) -> Finish:
         """See ``Backend.send``."""
-        translates = self._facts.translates
-        if call.request.arrival.operation in translates and (own := own_answer(call)) is not None:
-            return await push_whole(sink, own)
-        request, sink = openai_request(call, sink, translates=translates, dialect=self._dialect)
+        request = call.request
         operation = request.arrival.operation
+        if call.dropped or operation not in self._verbatim:
+            translates = self._facts.translates
+            if operation in translates and (own := own_answer(call)) is not None:
+                return await push_whole(sink, own)
+            request, sink = openai_request(call, sink, translates=translates, dialect=self._dialect)
+            operation = request.arrival.operation
         headers = dict(request.arrival.format_headers)
         if self.propagate_trace:
             headers |= headers_for(call.trace)
@@ -229,6 +232,12 @@ class OpenAICompatible:
     @cached_property
     def _key_env(self) -> KeyNames:
         return self.api_key_env or (self._preset.api_key_env if self._preset else "")
+
+    @cached_property
+    def _verbatim(self) -> frozenset[Operation]:
+        """What goes up as the client wrote it, unless a route has fields of it dropped."""
+        spoken = self._facts.operations - self._facts.translates
+        return spoken if self._dialect.is_openais else spoken - {Operation.CHAT}
 
     @cached_property
     def _dialect(self) -> ChatDialect:

@@ -45,6 +45,7 @@ class Filter(Protocol):
         ...
 
 
+@runtime_checkable
 class Dropper(Protocol):
     """A filter that lets requests pass which lose something on the way: known by its method, whatever its class."""
 

@@ -85,7 +85,8 @@ class AnswerReader:
 
     def header(self, name: str) -> str:
         """The value of a field, by its name in lower case; of several the last one's, empty where there is none."""
-        return self._named.get(name.encode("latin-1"), b"").strip().decode("latin-1")
+        value = self._named.get(name.encode("latin-1"))
+        return "" if value is None else value.strip().decode("latin-1")
 
     def feed(self, data: bytes) -> bool:
         """Takes bytes as they came, and tells whether they bring anything that its owner may wait for.
