@@ -1,26 +1,24 @@
 """The composition root: settings and a policy file become a running gateway. The only place that constructs."""
 
-import asyncio
 import logging
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from gateway.accounts.opening import open_accounts
+from gateway.annex import open_annex
 from gateway.attempt.afterwards import Afterwards, open_afterwards
 from gateway.attempt.sink import AnswerBounds
 from gateway.attempt.trial import Bench
-from gateway.batching.opening import open_batches
-from gateway.client_pages import client_pages
 from gateway.clock import SystemClock
 from gateway.door import Door
 from gateway.endpoints import Endpoints
 from gateway.errors import ConfigurationError
 from gateway.fleet.settling import settle
 from gateway.guarding.guardroom import Guardroom
+from gateway.house import House
 from gateway.judging.inquiries import Inquiries
 from gateway.judging.verdict import VerdictTeller
-from gateway.learning.kept_state import open_learning, open_rows
+from gateway.learning.kept_state import SECONDS_PER_DAY, open_learning, open_rows, open_tables_of
 from gateway.ledger.entry_sink import EntrySink
 from gateway.ledger.ledger import EntryLedger
 from gateway.limits.held_bodies import HeldBodies
@@ -30,13 +28,13 @@ from gateway.ports import Clock, Learner, Surroundings
 from gateway.process.lifespan import lifespan_of
 from gateway.process.retirement import Retirement
 from gateway.process.shared_turn import SharedTurn
-from gateway.process.succession import start_all, start_one, those_not_in
+from gateway.process.succession import those_not_in
 from gateway.process.worker_line import Assignment
-from gateway.rules.policy_file import PolicyFile, read_policy
-from gateway.rules.world import World, build_world
-from gateway.scrape import live
+from gateway.rules.world import World
+from gateway.scrape import Scrape, live
 from gateway.settings import Settings
-from gateway.site import Front, Outlook, Readiness, build_site, readiness_of
+from gateway.site import Front, OpenPaths, Readiness, readiness_of, site_of
+from gateway.stores.judged_rows import JudgedRows
 from gateway.stores.responses import open_responses
 from gateway.stores.shared_state import open_shared_state
 from gateway.task import VerdictObserver
@@ -45,11 +43,9 @@ from gateway.telemetry.label_names import label_names
 from gateway.telemetry.live_gauges import Live
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.providers import open_spans, read_sampling
-from gateway.telemetry.sibling_metrics import SiblingMetrics
 from gateway.transport.client import open_connections
 from gateway.wire.format import BodyLimits
-
-DEFAULT_POLICY = Path(__file__).with_name("rules") / "default_policy.yaml"
+from gateway.worlds import Worlds
 
 _log = logging.getLogger(__name__)
 
@@ -68,38 +64,34 @@ class Gateway:
         self._run_dir = Path(assignment.run_dir) if assignment is not None else None
         self._clock = clock or SystemClock()
         self._reloading = SharedTurn(self._reload)
-        self._policy_path = settings.policy or DEFAULT_POLICY
-        policy, world = self._read_world(None)
-        self._secret_names = (*policy.secret_names(), *world.secret_names(settings.model_dir))
+        self._worlds = Worlds(settings)
+        world = self._worlds.first()
         self._shared = open_shared_state(settings, self._clock)
         self._fleet = self._shared.fleet
         self._shared.serves(world)
         self._rows = open_rows(settings)
         self._learning = open_learning(settings, self._learners, shared=self._shared.facts, clock=self._clock)
         self._metrics = Metrics(label_names(world), self._live())
-        self._siblings = self._meet_siblings(assignment)
         spans = open_spans(settings.otel_variables(), behind_proxy=settings.behind_proxy)
         lines = AccessLog() if settings.access_log else None
         sinks: list[EntrySink] = [sink for sink in (self._metrics, spans, self._rows, lines) if sink is not None]
         self._ledger = EntryLedger(world.observers(), sinks)
-        told, count = self._verdict_observers, self._metrics.count_outcome
-        self._accounts = open_accounts(
-            settings, self._rows, self._ledger, clock=self._clock, observers=told, count=count
-        )
+        self._scrape = Scrape(self._metrics, self._live(), self._ledger.flush, assignment)
+        self._tables = open_tables_of(settings)
+        self._judged_rows = self._keep_judged()
         self._responses = open_responses(self._shared, self._run_dir, self._clock, kept_s=settings.responses_kept_s)
         self._guardroom = Guardroom(Inquiries(open_connections, settings.secret))
-        bench = self._bench(settings)
-        self._afterwards = self._judges(bench, sinks)
+        self._bench = self._make_bench()
+        self._afterwards = self._judges(sinks)
         self.pipeline = Pipeline(
             self._rules(world),
-            bench=bench,
+            bench=self._bench,
             afterwards=self._afterwards,
             ledger=self._ledger,
             limits=BodyLimits(max_depth=settings.max_depth, max_messages=settings.max_messages),
             memory=self._responses,
             bodies=HeldBodies(most_bytes=settings.max_uploads_held_bytes, longest_bytes=settings.longest_upload_bytes),
         )
-        self._batches = open_batches(settings, self.pipeline, bench, self._ledger, self._rows, self._metrics)
         self._retirement = Retirement(self._fleet, self.pipeline.settled)
         self.asgi: ASGIApp = self._front()
 
@@ -110,9 +102,8 @@ class Gateway:
 
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written anywhere: providers' keys, and those of the trace collector."""
-        named = (self._settings.secret(name) for name in dict.fromkeys(self._secret_names))
-        own = (*named, self._settings.scrape_key())
-        return (*(value for value in own if value is not None), *self._settings.otel_secrets())
+        own = self._settings.scrape_key()
+        return (*self._worlds.secrets(), *((own,) if own is not None else ()), *self._settings.otel_secrets())
 
     def readiness(self) -> Readiness:
         """Whether new work is welcome now, and what each backend says."""
@@ -126,11 +117,9 @@ class Gateway:
         self._ledger.start()
         self._shared.start()
         await self._learning.start()
-        if self._siblings is not None:
-            self._siblings.start()
-        for name, backend in self.world.backends.items():
-            await start_one(name, backend, self._surroundings())
-        self._batches.start()
+        self._scrape.start()
+        await self._worlds.start(self.world, self._surroundings())
+        self._annex.start()
 
     async def settle(self, limit_s: float) -> None:
         """Waits for backends that are about to be well, so that the first request does not come too early for them.
@@ -147,7 +136,7 @@ class Gateway:
     async def close(self) -> None:
         """Ends what still runs, closes the backends and drains the ledger."""
         await self.pipeline.drain(0)
-        await self._batches.close()
+        await self._annex.stop()
         await self._afterwards.close()
         await self._guardroom.close()
         try:
@@ -157,12 +146,13 @@ class Gateway:
                     await backend.close()
         finally:
             await self._ledger.close()
-            if self._accounts is not None:
-                await self._accounts.close()
+            if self._judged_rows is not None:
+                await self._judged_rows.close()
+            if self._tables is not None:
+                await self._tables.close()
             await self._learning.close()
             await self._shared.close()
-            if self._siblings is not None:
-                await self._siblings.close()
+            await self._scrape.close()
 
     async def reload(self) -> None:
         """Builds the world of the policy file anew and swaps it in; a bad file keeps the old world and says so.
@@ -184,7 +174,7 @@ class Gateway:
             return
         old = self.world
         try:
-            new = await self._next_world(old)
+            new = await self._worlds.next(old, self._surroundings(), self._learning.begin)
         except ConfigurationError as error:
             for one in error.all:
                 _log.error("the policy file was not reloaded: %s", one)  # the words are the whole story
@@ -203,7 +193,8 @@ class Gateway:
         learning = (*self.world.observers(), *((self._shared.steering,) if self._shared.steering.steers else ()))
         return tuple(one for one in learning if isinstance(one, VerdictObserver))
 
-    def _bench(self, settings: Settings) -> Bench:
+    def _make_bench(self) -> Bench:
+        settings = self._settings
         return Bench(
             fleet=self._fleet,
             clock=self._clock,
@@ -214,24 +205,15 @@ class Gateway:
             guardroom=self._guardroom,
         )
 
-    def _judges(self, bench: Bench, sinks: list[EntrySink]) -> Afterwards:
-        told = (*sinks, self._accounts and self._accounts.judged, VerdictTeller(self._verdict_observers))
+    def _keep_judged(self) -> JudgedRows | None:
+        if self._tables is None:
+            return None
+        return JudgedRows(self._tables, clock=self._clock, keep_s=self._settings.ledger_days * SECONDS_PER_DAY)
+
+    def _judges(self, sinks: list[EntrySink]) -> Afterwards:
+        told = (*sinks, self._judged_rows, VerdictTeller(self._verdict_observers))
         secret, note = self._settings.secret, self._metrics.count_skipped
-        return open_afterwards(bench, connect=open_connections, secret=secret, sinks=told, note=note)
-
-    def _read_world(self, old: World | None) -> tuple[PolicyFile, World]:
-        policy = read_policy(self._policy_path)
-        return policy, build_world(policy, file=str(self._policy_path), old=old)
-
-    async def _next_world(self, old: World) -> World:
-        """The world of the policy file as it is now, its new backends started; or an error and none of them started."""
-        # A large file takes a tenth of a second, in which the loop has streams to serve.
-        policy, new = await asyncio.to_thread(self._read_world, old)
-        self._settings.check_bind(locked=bool(new.tenancy.keys))
-        await start_all(those_not_in(new.backends, old.backends), self._surroundings())
-        await self._learning.begin(new.learners())
-        self._secret_names = (*policy.secret_names(), *new.secret_names(self._settings.model_dir))
-        return new
+        return open_afterwards(self._bench, connect=open_connections, secret=secret, sinks=told, note=note)
 
     def _rules(self, world: World) -> Rules:
         self._shared.steering.follow(world.routes)
@@ -252,22 +234,11 @@ class Gateway:
         )
 
     def _front(self) -> ASGIApp:
-        outlook = Outlook(
-            world=lambda: self.world,
+        open_paths = OpenPaths(
             door=lambda: self.pipeline.rules.door,
             readiness=self.readiness,
-            metrics=self._render_metrics,
+            metrics=self._scrape.render,
             metrics_key=MetricsKey(self._settings.scrape_key()),
-            pages=client_pages(
-                self._accounts,
-                self._responses,
-                self._batches,
-                door=lambda: self.pipeline.rules.door,
-                clock=self._clock,
-                body_timeout_s=self._settings.body_timeout_s,
-            ),
-            started_unix_s=int(self._clock.unix_s()),
-            success=self._shared.steering.report,
         )
         inference = Endpoints(
             self.pipeline,
@@ -275,16 +246,25 @@ class Gateway:
             max_upload_bytes=self._settings.max_upload_bytes,
             body_timeout_s=self._settings.body_timeout_s,
         )
-        return Front(inference, build_site(outlook, lifespan=lifespan_of(self.start, self.close)), outlook.door)
+        self._annex = open_annex(self._house(open_paths))
+        site = site_of(open_paths.endpoints(), lifespan=lifespan_of(self.start, self.close))
+        return Front(inference, site, self._annex, open_paths.door)
 
-    def _render_metrics(self, accept: str) -> tuple[bytes, str]:
-        self._ledger.flush()
-        return (self._siblings or self._metrics).render(accept)
-
-    def _meet_siblings(self, assignment: Assignment | None) -> SiblingMetrics | None:
-        if assignment is None:
-            return None
-        return SiblingMetrics(self._metrics, self._live(), run_dir=Path(assignment.run_dir), worker=assignment.worker)
+    def _house(self, open_paths: OpenPaths) -> House:
+        return House(
+            settings=self._settings,
+            pipeline=self.pipeline,
+            bench=self._bench,
+            ledger=self._ledger,
+            rows=self._rows,
+            tables=self._tables,
+            metrics=self._metrics,
+            responses=self._responses,
+            open_paths=open_paths.endpoints(),
+            observers=self._verdict_observers,
+            success=self._shared.steering.report,
+            started_unix_s=int(self._clock.unix_s()),
+        )
 
     def _live(self) -> Live:
         return live(

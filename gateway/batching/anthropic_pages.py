@@ -27,8 +27,9 @@ from gateway.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
-from gateway.openapi.page import Page, json_answer
+from gateway.openapi.page import Page
 from gateway.openapi.told import Answer, Envelope, Parameter, Told, in_path, json_answer_of
+from gateway.pages.json_answer import json_answer
 from gateway.pages.request_body import body_of
 
 _WINDOW = "24h"

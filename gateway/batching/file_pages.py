@@ -23,8 +23,9 @@ from gateway.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
-from gateway.openapi.page import Page, json_answer
+from gateway.openapi.page import Page
 from gateway.openapi.told import Answer, Parameter, Shape, Told, in_path, json_answer_of
+from gateway.pages.json_answer import json_answer
 from gateway.pages.request_body import pieces_of
 from gateway.ports import Clock
 from gateway.stores.ledger_lost import LedgerLost

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from gateway.attempt.trial import Bench
 from gateway.batching.abandoned import Abandoned
@@ -15,6 +14,7 @@ from gateway.batching.file_pages import FilePages
 from gateway.batching.file_store import FileStore
 from gateway.batching.idle import Idle
 from gateway.batching.openai_pages import OpenAIBatchPages
+from gateway.batching.place import batches_place, may_have_batches
 from gateway.batching.prepared_tables import PreparedTables
 from gateway.batching.service import BatchService
 from gateway.door import Door
@@ -25,8 +25,6 @@ from gateway.settings import Settings
 from gateway.stores.sql import SqlLedger
 from gateway.stores.tables import LedgerTables, open_tables
 from gateway.telemetry.metrics import Metrics
-
-DATABASE_FILE = "batches.sqlite3"
 
 
 class Batches:
@@ -58,10 +56,7 @@ def open_batches(
     """The batches of a gateway. Nothing is connected yet, and no file is made."""
     if not settings.batches:
         return Batches()
-    place: Path | str = settings.state_dir / DATABASE_FILE
-    if settings.ledger_url is not None:
-        place = settings.ledger_url.get_secret_value()
-    tables, bounds, clock = PreparedTables(open_tables(place)), bounds_of(settings), bench.clock
+    tables, bounds, clock = PreparedTables(open_tables(batches_place(settings))), bounds_of(settings), bench.clock
     rooms = bench.fleet.rooms
     shop = Workshop(
         tables=tables,
@@ -74,7 +69,7 @@ def open_batches(
         bounds=bounds,
         tallies=metrics.batches,
     )
-    desk = BatchDesk(shop, lambda: isinstance(place, str) or place.exists())
+    desk = BatchDesk(shop, partial(may_have_batches, settings))
     return Batches(_pages(settings, shop, desk), desk, tables)
 
 

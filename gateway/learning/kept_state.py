@@ -7,6 +7,7 @@ from gateway.ports import Clock, Learner, Shared
 from gateway.settings import Settings
 from gateway.stores.ledger_place import ledger_place
 from gateway.stores.sql import SPOOL_FOLDER, SqlLedger
+from gateway.stores.tables import LedgerTables, open_tables
 
 LEARNED_FOLDER = "learned"
 
@@ -25,6 +26,15 @@ def open_rows(settings: Settings) -> SqlLedger | None:
         keep_s=settings.ledger_days * SECONDS_PER_DAY,
         keep_decisions=settings.ledger_decisions,
     )
+
+
+def open_tables_of(settings: Settings) -> LedgerTables | None:
+    """The ledger's tables besides those rows, which others read, too; ``None`` where none is kept.
+
+    Raises:
+        ConfigurationError: the extra ``postgres`` is not installed, or the address is none.
+    """
+    return None if settings.ledger == "off" else open_tables(ledger_place(settings))
 
 
 def open_learning(

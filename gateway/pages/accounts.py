@@ -26,8 +26,9 @@ from gateway.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
-from gateway.openapi.page import Page, json_answer
+from gateway.openapi.page import Page
 from gateway.openapi.told import JSON, Answer, Parameter, Told, in_path, json_answer_of
+from gateway.pages.json_answer import json_answer
 from gateway.pages.request_body import body_of
 from gateway.ports import Clock
 from gateway.rules.tenancy import Identity

@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from gateway.door import Door
 from gateway.errors import ModelNotFound
-from gateway.openapi.page import Page, json_answer
+from gateway.openapi.page import Page
 from gateway.openapi.told import JSON, Answer, Parameter, Told, in_path
+from gateway.pages.json_answer import json_answer
 from gateway.rules.cards import shown_cards
 from gateway.rules.world import World
 from gateway.wire.anthropic_models import is_anthropic_client, model_info, model_page

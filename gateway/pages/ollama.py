@@ -23,8 +23,9 @@ from gateway.errors import (
     UnsupportedMediaType,
 )
 from gateway.facts import ModelFacts
-from gateway.openapi.page import Page, json_answer
+from gateway.openapi.page import Page
 from gateway.openapi.told import Told, json_answer_of
+from gateway.pages.json_answer import json_answer
 from gateway.pages.request_body import body_of
 from gateway.rules.cards import model_at
 from gateway.rules.tenancy import Identity
@@ -229,17 +230,3 @@ def _capabilities(world: World, name: str) -> list[str]:
         writes = facts.operations - {Operation.EMBEDDING, Operation.OLLAMA_EMBED, Operation.OLLAMA_EMBEDDINGS}
         able |= {"completion"} if writes else {"embedding"}
     return ["completion", *sorted(able - {"completion"})] if "completion" in able else sorted(able)
-
-
-def speaks_ollama(path: str) -> bool:
-    """Whether who asks for a path expects Ollama's errors."""
-    return path.startswith("/api/")
-
-
-def greets(headers: Mapping[str, str]) -> bool:
-    """Whether who asks is one of Ollama's own clients, which want to hear that Ollama runs."""
-    return headers.get("user-agent", "").startswith("ollama")
-
-
-RUNNING = "Ollama is running"
-"""What Ollama says at ``/``, by which some clients know it."""

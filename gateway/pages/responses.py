@@ -11,8 +11,9 @@ from starlette.responses import Response
 from gateway.door import Door
 from gateway.errors import HeadraceError, InvalidRequest, NotFound
 from gateway.openapi.answers import ResponseObject
-from gateway.openapi.page import Page, json_answer
+from gateway.openapi.page import Page
 from gateway.openapi.told import Parameter, Shape, Told, in_path, json_answer_of
+from gateway.pages.json_answer import json_answer
 from gateway.stores.responses import KeptResponse, ResponseMemory
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,31 @@ def test_the_application_loads_no_choice_before_a_policy_file_names_it() -> None
     loaded = _loaded_by("gateway.app")
     unwanted = ("policies", "backends", "embedded_engine", "httpx", "opentelemetry.sdk", "opentelemetry.exporter")
     assert [] == sorted(name for name in loaded if name.startswith(unwanted))
+
+
+def test_a_plain_gateway_loads_nothing_that_few_are_asked_for(tmp_path: Path) -> None:
+    """One provider over HTTP and a ledger: no page, batch or report, no other library's client, nothing for workers."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "backends:\n"
+        "  up: {use: openai_compatible, base_url: 'http://127.0.0.1:9/v1', models: {m: {}}}\n"
+        "routes:\n"
+        "  all: {models: ['*'], targets: [up]}\n"
+    )
+    program = (
+        "import sys; from pathlib import Path; import gateway.commands.serve; from gateway.app import Gateway;"
+        f"from gateway.settings import Settings; folder = Path({str(tmp_path)!r});"
+        "Gateway(Settings(policy=folder / 'policy.yaml', state_dir=folder)); print(*sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    unwanted = (
+        *("gateway.accounts", "gateway.openapi", "gateway.replay", "gateway.process.workers", "gateway.stores.replica"),
+        *("asyncpg", "h2", "httpx", "opentelemetry", "redis", "requests", "sqlalchemy", "tenacity", "urllib3"),
+    )
+    assert "backends.openai_compatible" in loaded
+    assert [] == sorted(name for name in loaded if name.startswith(unwanted))
+    assert {"gateway.batching", "gateway.batching.place"} == {name for name in loaded if "batching" in name}
 
 
 def test_a_provider_does_not_load_its_neighbours() -> None:

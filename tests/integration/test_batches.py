@@ -69,7 +69,7 @@ async def test_who_hangs_up_while_uploading_leaves_nothing(start_gateway: Any) -
     form = b"content-type: multipart/form-data; boundary=x\r\n\r\n"
     part = b'--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n' + b"x" * 600_000
     await client.send(head + form + part)
-    tables = running.gateway._batches._tables
+    tables = (await running.gateway._annex.wing())._batches._tables
     async with asyncio.timeout(PATIENCE_S):
         while (await tables.rows("SELECT count(*) FROM file_pieces"))[0][0] < 2:
             pass

@@ -11,7 +11,7 @@ import zstandard
 from starlette.routing import Route
 
 from gateway.endpoints import OPERATIONS
-from gateway.site import PROBES
+from gateway.pages.open_paths import PROBES
 
 KEY = "sk-acme-0123456789"
 ENDPOINTS = ["/v1/chat/completions", "/v1/completions"]
@@ -48,11 +48,11 @@ async def test_a_body_cannot_name_its_upstream(serve: Any, gateway_over: Any, pa
     assert "?" not in request.path
 
 
-def _routes(front: Any) -> list[tuple[str, str]]:
+async def _routes(front: Any) -> list[tuple[str, str]]:
     """Every route of the application, found in its own tables, with a method that it takes."""
-    starlette = front.gateway.asgi._site
-    assert all(isinstance(route, Route) for route in starlette.routes), "a new kind of route: this test cannot see it"
-    found = [(method, route.path) for route in starlette.routes for method in sorted(route.methods)]
+    routes = [*front.gateway.asgi._site.routes, *(await front.gateway.asgi._annex.wing()).asgi.routes]
+    assert all(isinstance(route, Route) for route in routes), "a new kind of route: this test cannot see it"
+    found = [(method, route.path) for route in routes for method in sorted(route.methods)]
     found += [("POST", path) for path in OPERATIONS]
     assert len(found) >= 10
     return [(method, path.replace("{model:path}", "fake")) for method, path in found]
@@ -65,7 +65,7 @@ FORGED = {"x-forwarded-for": "127.0.0.1", "forwarded": "for=127.0.0.1", "x-real-
 async def test_every_route_but_the_probes_needs_a_key(start_gateway: Any, headers: dict[str, str]) -> None:
     """Each route that exists, today and tomorrow, answers 401 without a key, whatever origin is claimed."""
     front = await start_gateway({"locked": True})
-    for method, path in _routes(front):
+    for method, path in await _routes(front):
         response = await front.http.request(method, path, headers=headers, content=b"{}" if method == "POST" else None)
         expected = path in PROBES
         assert expected is (response.status_code != 401), f"{method} {path} answered {response.status_code}"

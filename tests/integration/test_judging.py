@@ -79,14 +79,14 @@ async def _settled(front: Any) -> list[dict[str, Any]]:
     afterwards = front.gateway._afterwards
     await afterwards.shadows.settled()
     await afterwards.docket.idle()
-    await front.gateway._accounts.judged.flush()
+    await front.gateway._judged_rows.flush()
     return await front.rows()
 
 
 async def _judged(front: Any) -> list[dict[str, Any]]:
     columns = ("occasion", "attempt", "backend", "success", "reason", "escalated_for", "cost_pico_usd", "request_id")
     query = f"SELECT {', '.join(columns)} FROM judged_answers ORDER BY judged_unix_s, occasion"  # noqa: S608  # our own
-    rows = await front.gateway._accounts._tables.rows(query)
+    rows = await front.gateway._tables.rows(query)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
@@ -124,7 +124,7 @@ async def test_a_tool_call_that_does_not_fit_goes_further(
     )
     assert row["attempts_made"][0]["cost_pico_usd"] == judged["cost_pico_usd"]
     query = "SELECT judge, success, reason FROM verdicts"
-    ((judge, success, reason),) = await front.gateway._accounts._tables.rows(query)
+    ((judge, success, reason),) = await front.gateway._tables.rows(query)
     assert ("tool_arguments", 0) == (judge, success)
     assert "`required` does not hold" in reason
     assert "town" not in reason

@@ -175,7 +175,7 @@ async def test_a_storm_of_signals_is_two_reloads(
         return read_policy(path)
 
     async with site.running(ONE) as gateway:
-        monkeypatch.setattr("gateway.app.read_policy", noting)
+        monkeypatch.setattr("gateway.worlds.read_policy", noting)
         storm = [asyncio.create_task(gateway.reload()) for _ in range(50)]
         await _turns(1)
         site.file.write_text(OTHER)
@@ -196,7 +196,7 @@ async def test_requests_are_served_while_a_file_is_read(
         return read_policy(path)
 
     async with site.running(ONE) as gateway:
-        monkeypatch.setattr("gateway.app.read_policy", slowly)
+        monkeypatch.setattr("gateway.worlds.read_policy", slowly)
         site.file.write_text(OTHER)
         reloading = asyncio.create_task(gateway.reload())
         await _turns(5)
@@ -216,7 +216,7 @@ async def test_closing_waits_for_a_reload_and_then_there_is_no_other(
         assert go_on.wait(2)
         return read_policy(path)
 
-    monkeypatch.setattr("gateway.app.read_policy", slowly)
+    monkeypatch.setattr("gateway.worlds.read_policy", slowly)
     go_on.set()
     async with site.running(ONE) as gateway:
         go_on.clear()

@@ -122,7 +122,7 @@ class Client:
 
     async def eventually_rows(self, expected: int, step_s: float = 0.0) -> None:
         """Returns when the database has so many files, whole or not, and no piece of any other; time passes."""
-        tables = self.gateway._batches._tables
+        tables = (await self.gateway._annex.wing())._batches._tables
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 ((files, pieces),) = await tables.rows(

@@ -182,7 +182,8 @@ async def test_who_leaves_nothing_costs_no_database(gate: Callable[..., Any], tm
 async def _begun(client: Any, uploads: int) -> None:
     """Returns when so many have begun."""
     async with asyncio.timeout(PATIENCE_S):
-        while await client.gateway._batches._tables.rows("SELECT count(*) FROM files") != [(uploads,)]:
+        tables = (await client.gateway._annex.wing())._batches._tables
+        while await tables.rows("SELECT count(*) FROM files") != [(uploads,)]:
             pass
 
 

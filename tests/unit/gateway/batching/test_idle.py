@@ -100,7 +100,7 @@ async def test_where_there_is_no_bound_lines_have_their_own(gate: Any) -> None:
     async with gate(text, batch_lines_at_once=4) as client:
         await client.hand_in(_lines(20))
         await client.eventually(lambda: client.backend().open_calls == 4)
-        assert 4 == client.gateway._batches._desk._shop.idle.in_flight
+        assert 4 == client.gateway._annex._wing._batches._desk._shop.idle.in_flight
 
 
 async def test_batches_of_two_tenants_run_side_by_side(gate: Any) -> None:
@@ -121,7 +121,7 @@ async def test_who_comes_last_does_not_wait_for_all_batches_of_another(gate: Any
         for _ in range(MOST_RUNNING + 1):
             begun.append(await client.hand_in(_lines(1)))
             await client.until(begun[0]["id"], lambda batch: batch["status"] == "in_progress")
-        desk = client.gateway._batches._desk
+        desk = client.gateway._annex._wing._batches._desk
         await client.eventually(lambda: desk.running == MOST_RUNNING == client.backend().open_calls)
         last = await other.hand_in(_lines(1))
         await client.eventually(lambda: client.backend().open_calls == MOST_RUNNING + 1)

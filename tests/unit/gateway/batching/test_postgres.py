@@ -39,7 +39,7 @@ async def test_a_replica_that_ends_leaves_its_batch_to_the_others(gate: Any, mak
         begun = await first.hand_in([line(str(n)) for n in range(5)])
         await first.eventually(lambda: first.backend().open_calls == 2)
         async with site.running(SLOW) as gateway, client_of(gateway) as second:
-            await first.gateway._batches.close()
+            await first.gateway._annex._wing._batches.close()
             batch = await second.over_in_time(begun["id"], 10.0)
             assert 5 == second.backend().open_calls
             assert [str(n) for n in range(5)] == [

@@ -66,7 +66,7 @@ async def test_a_key_that_is_taken_back_opens_nothing_any_more(gate: Any) -> Non
     async with gate(SLOW, key=KEYS["acme"], batch_lines_at_once=1, ledger="sqlite") as client:
         begun = await client.hand_in([line("a"), line("b"), line("c")])
         await client.eventually(lambda: client.backend().open_calls == 1)
-        client.gateway._policy_path.write_text(SLOW + other)
+        client.gateway._worlds._path.write_text(SLOW + other)
         await client.gateway.reload()
         client.clock.advance(10)
         await client.eventually(lambda: client.gateway._ledger.recorded == 3)
@@ -100,10 +100,10 @@ async def _left_by_a_killed_process(gate: Any, request_id: str) -> str:
         await client.eventually(lambda: client.backend().open_calls == 1)
         client.clock.advance(10)
         await client.eventually(lambda: client.backend().open_calls == 2)
-        await client.gateway._batches._desk.close()
+        await client.gateway._annex._wing._batches._desk.close()
         unix_s = client.clock.unix_s()
         told = {"id": begun["id"], "unix_s": unix_s - 5}
-        await client.gateway._batches._tables.write(
+        await client.gateway._annex._wing._batches._tables.write(
             (OWNED, {"id": begun["id"], "unix_s": unix_s + 15}), (BEGUN, {**told, "line": 2, "request_id": request_id})
         )
     return begun["id"]
@@ -165,7 +165,7 @@ async def test_a_database_that_is_taken_away_takes_its_batches_along(gate: Any, 
         await client.eventually(lambda: client.backend().open_calls == 1)
         (tmp_path / "batches.sqlite3").unlink()
         client.clock.advance(10)
-        await client.eventually(lambda: not client.gateway._batches._desk.running)
+        await client.eventually(lambda: not client.gateway._annex._wing._batches._desk.running)
         assert (await client.http.get(f"/v1/batches/{begun['id']}")).status_code in {404, 503}
         again = await client.hand_in([line("a")])
         assert "completed" == (await client.over_in_time(again["id"], 10.0))["status"]
