@@ -1,6 +1,8 @@
 """Prometheus metrics, made from ledger entries after the answer: they cost the request nothing and cannot disagree."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -8,7 +10,6 @@ from prometheus_client.exposition import choose_encoder
 
 from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
-from gateway.price import Usage
 from gateway.telemetry.batch_tallies import BatchTallies
 from gateway.telemetry.cache_tallies import CacheTallies
 from gateway.telemetry.guard_tallies import GuardTallies
@@ -24,6 +25,11 @@ TTFT_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40)
 TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 DRAFT_SOURCES = frozenset({"forced", "prediction", "repetition", "past_outputs", "markov", "model"})
 FORECAST_RATIOS = (0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4, 10)
+
+
+_Where = tuple[str, str]
+_Sum = tuple[Callable[[Any, Any], None], tuple[str, ...], Any]
+"""What adds, under which labels, and what it adds."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -84,7 +90,12 @@ class Metrics:
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Counts the entries."""
-        take_each(batch, self._count)
+        try:
+            sums = self._sums(batch)
+        except Exception:  # noqa: BLE001  # nothing was added yet, and it is raised below for the entry that it is of
+            take_each(batch, self._take_alone)
+        else:
+            self._add(batch, sums)
 
     def take_judged(self, judged: JudgedAnswer) -> None:
         """Counts a judged answer."""
@@ -136,54 +147,85 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
-    def _count(self, entry: LedgerEntry) -> None:
-        route = self._names.route(entry.route)
-        self._requests.add((route, entry.arrival.operation.value, entry.outcome.status.value))
-        self._request_s.add((route,), max(entry.ended_s - entry.arrival.received_s, 0.0))
-        if entry.guards:
-            self._guards.count(entry)
-        if entry.cache:
-            self._cached.count(entry, route)
-        streamed = entry.request is not None and entry.request.stream
-        for attempt in entry.attempts:
-            self._count_attempt(attempt, streamed=streamed)
-        if (serving := entry.serving) is not None:
-            self._count_answer(entry, route, serving, streamed=streamed)
+    def _take_alone(self, entry: LedgerEntry) -> None:
+        self._add([entry], self._sums((entry,)))
 
-    def _count_answer(self, entry: LedgerEntry, route: str, serving: Attempt, *, streamed: bool) -> None:
-        if streamed and serving.first_token_s is not None:
-            seen_s = max(serving.first_token_s, entry.outcome.shown_s or 0.0)
-            self._ttft_s.add((route,), max(seen_s - entry.arrival.received_s, 0.0))
-        if entry.outcome.status is not Status.OK or entry.forecast is None or serving.usage is None:
-            return
-        if serving.usage.units is None:
-            expected_tokens = max(entry.forecast.output_tokens_p50, 1)
-            self._forecast_error.add((route,), serving.usage.output_tokens / expected_tokens)
+    def _sums(self, batch: Sequence[LedgerEntry]) -> list[_Sum]:
+        """What the batch adds: requests and attempts that have the same labels are added up first."""
+        requests: defaultdict[tuple[str, str, str], list[LedgerEntry]] = defaultdict(list)
+        attempts: defaultdict[tuple[str, str, str, bool], list[Attempt]] = defaultdict(list)
+        for entry in batch:
+            requests[entry.route, entry.arrival.operation._value_, entry.outcome.status._value_].append(entry)
+            streamed = entry.request is not None and entry.request.stream
+            for attempt in entry.attempts:
+                attempts[attempt.backend, attempt.model, attempt.status._value_, streamed].append(attempt)
+        sums: list[_Sum] = []
+        for (route, operation, status), alike in requests.items():
+            label = self._names.route(route)
+            sums.append((self._requests.add, (label, operation, status), len(alike)))
+            sums.append((self._request_s.add_each, (label,), [one.ended_s - one.arrival.received_s for one in alike]))
+            sums += self._sums_of_answers((label,), alike)
+        for (backend, model, status, streamed), tries in attempts.items():
+            where = (self._names.backend(backend), self._names.model(backend, model))
+            sums.append((self._attempts.add, (*where, status), len(tries)))
+            sums += self._sums_of_attempts(where, tries, streamed=streamed)
+        return sums
 
-    def _count_attempt(self, attempt: Attempt, *, streamed: bool) -> None:
-        where = (self._names.backend(attempt.backend), self._names.model(attempt.backend, attempt.model))
-        self._attempts.add((*where, attempt.status.value))
-        if attempt.cost_usd is None:
-            self._unpriced.add(where)
-        else:
-            self._cost_usd.add(where, max(float(attempt.cost_usd), 0.0))
-        if attempt.usage is None:
-            return
-        self._count_tokens(where, attempt.usage)
-        if attempt.usage.units is not None:
-            self._units.count(where, attempt.usage.units)
-            return
-        later_tokens = attempt.usage.output_tokens - 1
-        if streamed and attempt.first_token_s is not None and later_tokens > 0:
-            decoding_s = max(attempt.ended_s - attempt.first_token_s, 0.0)
-            self._token_s.add(where, decoding_s / later_tokens)
+    def _sums_of_answers(self, route: tuple[str], entries: Sequence[LedgerEntry]) -> Iterator[_Sum]:
+        first_tokens_s, errors = [], []
+        for entry in entries:
+            serving, request = entry.serving, entry.request
+            if serving is None:
+                continue
+            if request is not None and request.stream and serving.first_token_s is not None:
+                seen_s = max(serving.first_token_s, entry.outcome.shown_s or 0.0)
+                first_tokens_s.append(seen_s - entry.arrival.received_s)
+            usage, forecast = serving.usage, entry.forecast
+            if entry.outcome.status is Status.OK and forecast is not None and usage is not None and usage.units is None:
+                errors.append(usage.output_tokens / (forecast.output_tokens_p50 or 1))
+        if first_tokens_s:
+            yield self._ttft_s.add_each, route, first_tokens_s
+        if errors:
+            yield self._forecast_error.add_each, route, errors
 
-    def _count_tokens(self, where: tuple[str, str], usage: Usage) -> None:
+    def _sums_of_attempts(self, where: _Where, attempts: Sequence[Attempt], *, streamed: bool) -> Iterator[_Sum]:
+        costs_usd = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
+        if costs_usd:
+            yield self._cost_usd.add, where, float(sum(costs_usd))
+        if len(costs_usd) < len(attempts):
+            yield self._unpriced.add, where, len(attempts) - len(costs_usd)
+        usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
         for kind, tokens in (
-            ("input", usage.prompt_tokens),
-            ("cached", usage.cached_tokens),
-            ("output", usage.output_tokens),
-            ("reasoning", usage.reasoning_tokens),
+            ("input", sum([usage.prompt_tokens for usage in usages])),
+            ("cached", sum([usage.cached_tokens for usage in usages])),
+            ("output", sum([usage.output_tokens for usage in usages])),
+            ("reasoning", sum([usage.reasoning_tokens for usage in usages])),
         ):
             if tokens > 0:
-                self._tokens.add((*where, kind), tokens)
+                yield self._tokens.add, (*where, kind), tokens
+        for usage in usages:
+            if usage.units is not None:
+                yield self._units.count, where, usage.units
+        if streamed and (seconds := _seconds_a_token(attempts)):
+            yield self._token_s.add_each, where, seconds
+
+    def _add(self, batch: Sequence[LedgerEntry], sums: Sequence[_Sum]) -> None:
+        for add, labels, amount in sums:
+            add(labels, amount)
+        for entry in batch:
+            if entry.guards:
+                self._guards.count(entry)
+            if entry.cache:
+                self._cached.count(entry, self._names.route(entry.route))
+
+
+def _seconds_a_token(attempts: Sequence[Attempt]) -> list[float]:
+    """How long each token after the first took, in the streams among the attempts."""
+    return [
+        (attempt.ended_s - attempt.first_token_s) / (attempt.usage.output_tokens - 1)
+        for attempt in attempts
+        if attempt.first_token_s is not None
+        and attempt.usage is not None
+        and attempt.usage.units is None
+        and attempt.usage.output_tokens > 1
+    ]

@@ -59,11 +59,19 @@ class Spread(Collector):
 
     def add(self, labels: tuple[str, ...], value: float) -> None:
         """Puts ``value`` into its bucket."""
+        self.add_each(labels, (value,))
+
+    def add_each(self, labels: tuple[str, ...], values: Sequence[float]) -> None:
+        """Puts each of ``values`` into its bucket; one that is negative counts as zero."""
+        if min(values) < 0:
+            values = [max(value, 0.0) for value in values]
         counts = self._counts.get(labels)
         if counts is None:
             counts = self._counts[labels] = [0] * len(self._ends)
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + value
+        bounds = self._bounds
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        self._sums[labels] = self._sums.get(labels, 0.0) + sum(values)
 
     def series(self) -> list[Distribution]:
         """All series; ``add_all`` takes each of them."""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from gateway.price import Usage
 from gateway.telemetry.label_names import LabelNames
 from gateway.telemetry.live_gauges import BackendState, Live
 from gateway.telemetry.metrics import Metrics
@@ -80,6 +81,42 @@ def test_of_a_race_the_one_that_answered_is_measured(
     assert (1, 1) == tuple(
         samples[f"headrace_{name}_count{{route=default}}"] for name in ("ttft_seconds", "forecast_error")
     )
+
+
+def test_a_batch_counts_as_its_entries_do_one_by_one(make_entry: MakeEntry, make_attempt: MakeAttempt) -> None:
+    """Whole answers and streams, with and without a price, a usage, a second attempt, a forecast that was far off."""
+    chance = random.Random(7)  # noqa: S311  # a sample, not a secret
+    attempts = [
+        make_attempt(),
+        make_attempt(backend="elsewhere", cost_usd=None),
+        make_attempt(usage=None, status=Status.UPSTREAM_FAILED),
+        make_attempt(first_token_s=None, cost_usd=Decimal("0.5")),
+        make_attempt(usage=Usage(prompt_tokens=3, output_tokens=1)),
+    ]
+    statuses = [Outcome(status=Status.OK, http_status=200), Outcome(status=Status.TRUNCATED, http_status=200)]
+    batch = [
+        replace(
+            make_entry(number, attempts=tuple(chance.sample(attempts, chance.randrange(3)))),
+            outcome=chance.choice(statuses),
+            ended_s=90 + chance.random() * 30,
+        )
+        for number in range(200)
+    ]
+    batch += [replace(entry, request=replace(entry.request, stream=False)) for entry in batch[:50] if entry.request]
+    together, alone = Metrics(NAMES, Live()), Metrics(NAMES, Live())
+    together.take(batch)
+    for entry in batch:
+        alone.take([entry])
+    assert _samples(alone) == pytest.approx(_samples(together))
+
+
+def test_an_entry_that_cannot_be_counted_costs_no_other(metrics: Metrics, make_entry: MakeEntry) -> None:
+    """It is raised, and whatever else is in its batch is counted once."""
+    broken = replace(make_entry(1), ended_s="late")
+    with pytest.raises(ExceptionGroup):
+        metrics.take([make_entry(0), broken, make_entry(2)])
+    assert 2 == _samples(metrics)["headrace_requests_total{operation=chat,route=default,status=ok}"]
+    assert 200 == _samples(metrics)["headrace_tokens_total{backend=groq,kind=input,model=llama}"]
 
 
 def test_refused_request_has_no_route(metrics: Metrics, make_entry: MakeEntry) -> None:
