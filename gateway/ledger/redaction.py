@@ -1,8 +1,12 @@
 """An entry as it may be kept: without what people and models wrote to each other."""
 
+from operator import attrgetter
+
 from msgspec.structs import replace
 
-from gateway.types import Attempt, ChatRequest, Context, Decision, LedgerEntry
+from gateway.types import ChatRequest, Decision, LedgerEntry
+
+_DETAIL = attrgetter("detail")
 
 
 def without_words(entry: LedgerEntry) -> LedgerEntry:
@@ -11,29 +15,19 @@ def without_words(entry: LedgerEntry) -> LedgerEntry:
     The model's name as the client wrote it and ``unverified_user`` stay: they are labels, not words.
     """
     request = _without_prompt(entry.request) if entry.request is not None else None
-    return LedgerEntry(
-        arrival=entry.arrival,
-        request=request,
-        route=entry.route,
-        forecast=entry.forecast,
-        decision=_without_context(entry.decision, request),
-        attempts=tuple(_without_detail(attempt) for attempt in entry.attempts),
-        outcome=replace(entry.outcome, detail="") if entry.outcome.detail else entry.outcome,
-        ended_s=entry.ended_s,
-        chunks=entry.chunks,
-        cache=entry.cache,
-        saved_usd=entry.saved_usd,
-        guards=entry.guards,
-    )
+    kept = replace(entry, request=request, decision=_without_context(entry.decision, request))
+    if any(map(_DETAIL, entry.attempts)):
+        kept = replace(kept, attempts=tuple([replace(attempt, detail="") for attempt in entry.attempts]))
+    if entry.outcome.detail:
+        kept = replace(kept, outcome=replace(entry.outcome, detail=""))
+    return kept
 
 
 def _without_context(decision: Decision | None, request: ChatRequest | None) -> Decision | None:
     """Its context holds the request a second time."""
     if decision is None or decision.ctx is None or request is None:
         return decision
-    ctx = decision.ctx
-    kept = Context(request=request, forecast=ctx.forecast, worth=ctx.worth, deadline=ctx.deadline)
-    return Decision(order=decision.order, excluded=decision.excluded, ctx=kept)
+    return replace(decision, ctx=replace(decision.ctx, request=request))
 
 
 def _without_prompt(request: ChatRequest) -> ChatRequest:
@@ -49,7 +43,3 @@ def _without_prompt(request: ChatRequest) -> ChatRequest:
         prompt_bytes=request.prompt_bytes,
         unverified_user=request.unverified_user,
     )
-
-
-def _without_detail(attempt: Attempt) -> Attempt:
-    return replace(attempt, detail="") if attempt.detail else attempt
