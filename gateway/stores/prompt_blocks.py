@@ -12,15 +12,22 @@ BLOCK_BYTES = 2048
 _ID_BYTES = 6
 
 
+def has_blocks(ends_bytes: Sequence[int]) -> bool:
+    """Whether the prompt whose chunks end there is long enough for one."""
+    return bool(ends_bytes) and ends_bytes[-1] >= BLOCK_BYTES
+
+
 def block_ids(digests: Sequence[bytes], ends_bytes: Sequence[int]) -> bytes | None:
     """A number for each full block of the prompt, one after the other; ``None`` for a prompt shorter than that.
 
     Chunks end at turns too. A block is known by the last chunk that ends in it, and none is longer than a block, so
     that each has one.
     """
+    if not has_blocks(ends_bytes):
+        return None
     found: list[bytes] = []
     at = 0
-    for block_ends in range(BLOCK_BYTES, (ends_bytes[-1] if ends_bytes else 0) + 1, BLOCK_BYTES):
+    for block_ends in range(BLOCK_BYTES, ends_bytes[-1] + 1, BLOCK_BYTES):
         while at < len(ends_bytes) and ends_bytes[at] <= block_ends:
             at += 1
         if at:

@@ -9,7 +9,6 @@ Value = str | int | float | bytes | None
 MAX_LABEL_CHARACTERS = 256
 INT64_MAX = 2**63 - 1
 
-_MOST_LABELS = 4096
 _PICO_USD_PER_USD = Decimal(PICO_USD_PER_USD)
 
 
@@ -26,23 +25,6 @@ def label(text: str, most: int = MAX_LABEL_CHARACTERS) -> str:
     if len(text) <= most and text.isascii():
         return text
     return text[:most].encode("utf-8", "replace").decode()
-
-
-class _Labels(dict[str, str]):
-    """Labels by what they were made of: nearly all come again, and a look takes a fifth of the time."""
-
-    def __missing__(self, text: str) -> str:
-        """The label of a text that has not been here lately."""
-        made = label(text)
-        if len(text) <= MAX_LABEL_CHARACTERS:
-            if len(self) >= _MOST_LABELS:
-                self.clear()
-            self[text] = made
-        return made
-
-
-LABELS = _Labels()
-"""The label of each text. For one thread."""
 
 
 def counts(one: int, two: int, three: int) -> tuple[int, int, int]:

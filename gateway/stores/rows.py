@@ -8,13 +8,15 @@ from msgspec.structs import replace
 from gateway.guard_mark import words_of
 from gateway.price import Usage
 from gateway.stores.decision_facts import facts_of, pressed
-from gateway.stores.prompt_blocks import block_ids
-from gateway.stores.row_values import INT64_MAX, LABELS, Value, counts, fitting, label, pico_usd
+from gateway.stores.prompt_blocks import block_ids, has_blocks
+from gateway.stores.row_values import INT64_MAX, Value, counts, fitting, label, pico_usd
 from gateway.stores.task_key import task_key
 from gateway.stores.time_steps import step_of
 from gateway.types import Attempt, LedgerEntry
 
 MAX_USER_CHARACTERS = 128
+
+_NO_CHUNKS: tuple[Sequence[bytes], Sequence[int]] = ((), ())
 
 REQUEST_COLUMNS = (
     "id",
@@ -101,7 +103,11 @@ class Rows(Struct, frozen=True, array_like=True, gc=False):
 
     def request_row(self) -> tuple[Value, ...]:
         """The whole row of ``requests``, without ``seq``."""
-        return (*self.request, pressed(self.facts) if self.facts else None, block_ids(*self.chunks))
+        return (*self.request, *self.late())
+
+    def late(self) -> tuple[Value, Value]:
+        """The row's last two columns."""
+        return pressed(self.facts) if self.facts else None, block_ids(*self.chunks) if self.chunks[0] else None
 
     def attempt_rows(self, request_seq: int) -> list[tuple[Value, ...]]:
         """The whole rows of ``attempts``."""
@@ -130,7 +136,7 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
         len(tries),
         arrival.trace.trace_id,
         *_whose(entry),
-        *((LABELS[serving.backend], LABELS[serving.model]) if serving is not None else (None, None)),
+        *((label(serving.backend), label(serving.model)) if serving is not None else (None, None)),
         step_of(ttft_s) if ttft_s is not None else None,
         step_of(ended_s),
         *(_pace(serving) if serving is not None and serving.last_token_s is not None else (None, None)),
@@ -139,8 +145,9 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
         words_of(entry.guards) if entry.guards else "",
     )
     if not with_decision:
-        return Rows(arrival.received_unix_s, row, attempts, None, ((), ()))
-    return Rows(arrival.received_unix_s, row, attempts, facts_of(entry), entry.chunks)
+        return Rows(arrival.received_unix_s, row, attempts, None, _NO_CHUNKS)
+    chunks = entry.chunks if has_blocks(entry.chunks[1]) else _NO_CHUNKS
+    return Rows(arrival.received_unix_s, row, attempts, facts_of(entry), chunks)
 
 
 def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
@@ -149,13 +156,13 @@ def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
     return (
         arrival.id,
         arrival.received_unix_s,
-        LABELS[arrival.tenant],
+        label(arrival.tenant),
         arrival.operation._value_,
-        LABELS[request.model] if request is not None else None,
-        LABELS[entry.route],
+        label(request.model) if request is not None else None,
+        label(entry.route),
         outcome.status._value_,
         outcome.http_status,
-        LABELS[outcome.finish_reason],
+        label(outcome.finish_reason),
         outcome.error,
         int(request.stream) if request is not None else None,
         *(
@@ -180,7 +187,9 @@ def _tokens(attempts: Sequence[Attempt]) -> tuple[int, int, int]:
 def _whose(entry: LedgerEntry) -> tuple[Value, ...]:
     """The end user and the task, as the client named them."""
     request, task = entry.request, entry.arrival.task
-    user = label(request.unverified_user, MAX_USER_CHARACTERS) if request is not None else ""
+    user = request.unverified_user if request is not None else ""
+    if user:
+        user = label(user, MAX_USER_CHARACTERS)
     if task is None or not task.id:
         return user, "", "", None
     return user, task.id, task.stage, task_key(entry.arrival.tenant, task.id)
@@ -220,8 +229,8 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, cost: int | None, 
     usage = _fitted(attempt.usage) if attempt.usage is not None else None
     return (
         n,
-        LABELS[attempt.backend],
-        LABELS[attempt.model],
+        label(attempt.backend),
+        label(attempt.model),
         attempt.status._value_,
         attempt.error,
         attempt.upstream_status,
@@ -234,7 +243,7 @@ def _attempt_row(n: int, attempt: Attempt, received_s: float, cost: int | None, 
         attempt.bursts,
         int(serves),
         usage.cache_write_tokens if usage is not None else None,
-        LABELS[attempt.answered_model],
+        label(attempt.answered_model) if attempt.answered_model else "",
         attempt.cost_source,
         " ".join(attempt.cost_doubts),
         pico_usd(usage.stated_usd) if usage is not None and usage.stated_usd is not None else None,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from gateway.stores.rows import Rows
 from gateway.stores.spool_frames import Spooled
 
-MOST_REQUESTS = 1024
-"""Some 3 MiB. Who falls further behind reads the file."""
+MOST_REQUESTS = 512
+"""Some 1.5 MiB: two batches. Who falls further behind reads the file."""
 
 
 class _Run(NamedTuple):

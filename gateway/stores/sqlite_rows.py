@@ -6,7 +6,7 @@ moments, neither corrupts.
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import chain
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
@@ -25,19 +25,15 @@ from gateway.stores.row_statements import (
     Inserts,
     inserts_of,
 )
-from gateway.stores.row_values import Value
 from gateway.stores.rows import Rows
 from gateway.stores.spool import Batch
 from gateway.stores.spool_frames import Columns
+from gateway.stores.sqlite_insert import BlockInsert
 
-_BLOCK_ROWS = 50
 _PRUNED_AT_ONCE = 2000
-# sqlite3 looks for an adapter of every None and all bytes, and makes an error of it each time that there is none. These
-# change nothing, and are found at once.
-sqlite3.register_adapter(bytes, bytes)
-sqlite3.register_adapter(type(None), {None: None}.get)
+_MOST_INSERTS = 8
 # What is wrong with one row, not with the disk: it must not hold up the others.
-_BAD_ROW = (sqlite3.IntegrityError, sqlite3.ProgrammingError, OverflowError, UnicodeError)
+_BAD_ROW = (sqlite3.IntegrityError, sqlite3.ProgrammingError, OverflowError, ValueError)
 
 
 class SqliteRows:
@@ -48,6 +44,7 @@ class SqliteRows:
         self._file = LedgerFile(path)
         self._keep_s = keep_s
         self._clock = clock or PruningClock(monotonic)
+        self._block_insert = lru_cache(maxsize=_MOST_INSERTS)(BlockInsert)
 
     def prepare(self) -> None:
         """See ``RowStore``."""
@@ -81,7 +78,7 @@ class SqliteRows:
             found = connection.execute(SPOOL_POSITION, {"name": segment.name}).fetchone()
             written_to = int(found[0]) if found is not None else 0
         fresh = [spooled.rows for spooled in batch.requests if spooled.ends_at > written_to or segment is None]
-        bad_rows = _insert(connection, fresh, segment.columns if segment is not None else Columns())
+        bad_rows = self._insert(connection, fresh, segment.columns if segment is not None else Columns())
         if segment is not None and fresh:
             mark = {"name": segment.name, "position": batch.requests[-1].ends_at, "written_unix_s": newest_unix_s}
             connection.execute(SPOOL_WRITTEN, mark)
@@ -91,41 +88,27 @@ class SqliteRows:
         connection.execute("COMMIT")
         return bad_rows
 
+    def _insert(self, connection: sqlite3.Connection, batch: Sequence[Rows], columns: Columns) -> int:
+        """Puts the rows in, all at once or, where one is bad, one by one; how many requests have bad ones."""
+        inserts = inserts_of(columns.requests, columns.attempts)
+        first_seq = 1 + int(connection.execute(LAST_SEQ).fetchone()[0])
+        numbered = tuple(enumerate(batch, first_seq))
+        connection.execute("SAVEPOINT batch")
+        try:
+            requests = [(seq, *rows.request, *rows.late()) for seq, rows in numbered]
+            self._block_insert(inserts.request).put(connection, requests)
+            attempts = [(seq, *attempt) for seq, rows in numbered for attempt in rows.attempts]
+            self._block_insert(inserts.attempt).put(connection, attempts)
+        except _BAD_ROW:
+            connection.execute("ROLLBACK TO batch")
+            return sum(not _insert_one(connection, inserts, seq, rows) for seq, rows in numbered)
+        return 0
+
     def _prune(self, connection: sqlite3.Connection, unix_s: float) -> None:
         """Takes out the oldest of what is past its time, a little with each batch so that none waits for it long."""
         if self._keep_s is not None:
             for statement in DELETE_OLD:
                 connection.execute(statement, {"before_unix_s": unix_s - self._keep_s, "most": _PRUNED_AT_ONCE})
-
-
-def _insert(connection: sqlite3.Connection, batch: Sequence[Rows], columns: Columns) -> int:
-    """Puts the rows in, all at once or, where one is bad, one by one; how many requests have bad ones."""
-    inserts = inserts_of(columns.requests, columns.attempts)
-    first_seq = 1 + int(connection.execute(LAST_SEQ).fetchone()[0])
-    numbered = tuple(enumerate(batch, first_seq))
-    connection.execute("SAVEPOINT batch")
-    try:
-        _insert_many(connection, inserts.request, [(seq, *rows.request_row()) for seq, rows in numbered])
-        _insert_many(connection, inserts.attempt, [row for seq, rows in numbered for row in rows.attempt_rows(seq)])
-    except _BAD_ROW:
-        connection.execute("ROLLBACK TO batch")
-        return sum(not _insert_one(connection, inserts, seq, rows) for seq, rows in numbered)
-    return 0
-
-
-def _insert_many(connection: sqlite3.Connection, insert: str, rows: Sequence[tuple[Value, ...]]) -> None:
-    """Puts rows in by blocks, one statement for each.
-
-    With every statement Python's lock goes to and fro between this thread and the event loop's, which would cost more
-    than the writing.
-    """
-    blocks = len(rows) // _BLOCK_ROWS
-    head, values = insert.split(" VALUES ")
-    statement = f"{head} VALUES {', '.join([values] * _BLOCK_ROWS)}"
-    for number in range(blocks):
-        block = rows[number * _BLOCK_ROWS : (number + 1) * _BLOCK_ROWS]
-        connection.execute(statement, tuple(chain.from_iterable(block)))
-    connection.executemany(insert, rows[blocks * _BLOCK_ROWS :])
 
 
 def _insert_one(connection: sqlite3.Connection, inserts: Inserts, seq: int, rows: Rows) -> bool:
