@@ -54,7 +54,7 @@ class CostDoubt(StrEnum):
     ASSUMED_PRICE = "assumed_price"
 
 
-class Charge(NamedTuple):
+class Charge(Struct, frozen=True, gc=False):
     """What an attempt costs: ``None`` where nobody knows. ``source`` says where the figure comes from.
 
     ``policy`` for a price in the policy file, ``published`` for the provider's list, ``stated`` for what the upstream

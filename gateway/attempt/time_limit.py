@@ -9,6 +9,8 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
+from msgspec import Struct
+
 TICK_S = 0.02
 """How late a limit may be noticed."""
 
@@ -45,20 +47,17 @@ class TimeLimits:
             self.loop.call_later(TICK_S, self._tick)
 
 
-class TimeLimit:
+class TimeLimit(Struct, eq=False):
     """Cancels the block that it guards when ``due_s`` has passed, and turns that cancellation into ``TimeoutError``.
 
     ``due_s`` may be moved at any time, to later or sooner.
     """
 
-    __slots__ = ("_cancelled_before", "_limits", "_task", "due_s", "expired")
-
-    def __init__(self, limits: TimeLimits, due_s: float) -> None:
-        self.due_s = due_s
-        self.expired = False
-        self._limits = limits
-        self._task: asyncio.Task[object] | None = None
-        self._cancelled_before = 0
+    limits: TimeLimits
+    due_s: float
+    expired: bool = False
+    _task: asyncio.Task[object] | None = None
+    _cancelled_before: int = 0
 
     def ring(self) -> None:
         """Its end has come."""
@@ -67,17 +66,17 @@ class TimeLimit:
             self._task.cancel()
 
     def __enter__(self) -> Self:
-        self._task = asyncio.current_task(self._limits.loop)
+        self._task = asyncio.current_task(self.limits.loop)
         if self._task is None:
             raise RuntimeError("a time limit guards a task")
         self._cancelled_before = self._task.cancelling()
-        self._limits.add(self)
+        self.limits.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limits.discard(self)
+        self.limits.discard(self)
         task, self._task = self._task, None
         # Who else has cancelled the task meanwhile is not to be kept from it.
         ours = self.expired and task is not None and task.uncancel() <= self._cancelled_before

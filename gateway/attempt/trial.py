@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gateway.attempt.answer_headers import RawHeader, Receipt
 from gateway.attempt.attempt_cost import AttemptCost
-from gateway.attempt.pace import AttemptPace
+from gateway.attempt.pace import attempt_pace
 from gateway.attempt.passing_sink import PassingSink
 from gateway.attempt.sink import AnswerBounds, ClientSink, estimate_usage
 from gateway.attempt.time_limit import TimeLimits
@@ -110,7 +110,7 @@ class Trial:
         self._trace = child(request.arrival.trace)
         self._started_s = started_s
         self._flight = Flight(bench.fleet, ctx, candidate, facts)
-        self._pace = AttemptPace(
+        self._pace = attempt_pace(
             limits, self._flight, patience, deadline_s=turn.deadline_s, request=request, tries_left=turn.left
         )
         self._cost = AttemptCost(request, candidate, facts, bench.fleet.prices, started_s)
