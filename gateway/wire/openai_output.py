@@ -39,3 +39,9 @@ def shown_bytes(output: Output | None, text: Raw) -> int:
         if size_bytes > _NOTHINGS_MOST_BYTES or not is_nothing(value):
             total += max(size_bytes - 2, 1)
     return total
+
+
+def shown_text(output: Output | None, text: Raw) -> bytes:
+    """The first JSON string of those with anything in it; empty where there is none."""
+    values = map(bytes, (text, *astuple(output or _SILENT)))
+    return next((value for value in values if value.startswith(b'"') and len(value) > len(b'""')), b"")

@@ -14,8 +14,10 @@ from msgspec import Raw
 from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.price import Usage
 from gateway.wire.json_body import edit
+from gateway.wire.mould import Mould, mould_of
 from gateway.wire.openai_answer import DONE
-from gateway.wire.openai_output import Output, is_nothing, shown_bytes
+from gateway.wire.openai_chunk import Choice, Chunk, read_chunk
+from gateway.wire.openai_output import is_nothing, shown_bytes, shown_text
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.stream_look import StreamLook
@@ -26,26 +28,10 @@ Uncounted = Callable[[str, str, int, int], bytes]
 
 _MATTERS = re.compile(rb'"(?:usage|finish_reason|tool_calls|error)"\s*:\s*[^n\s]')
 _FRAME_BYTES = len(b"data: \n\n")
+_MOST_MOULDS = 8
+"""So many events that are unlike those before are looked into, for what comes next to be known by."""
 
 
-class _Choice(msgspec.Struct):
-    index: Any = 0
-    delta: Output | None = None
-    text: Raw = Raw()
-    finish_reason: Any = None
-
-
-class _Chunk(msgspec.Struct):
-    id: Any = None
-    created: Any = None
-    choices: list[_Choice] | None = None
-    usage: Any = None
-    error: Any = None
-    model: Any = None
-    x_groq: Any = None
-
-
-_CHUNK = msgspec.json.Decoder(_Chunk)
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _LIST_OF_FIELDS = msgspec.json.Decoder(list[dict[str, Raw]])
 _LIST = msgspec.json.Decoder(list[Any])
@@ -72,9 +58,12 @@ class OpenAIStream(StreamLook):
         "_created_unix_s",
         "_envelope_bytes",
         "_finished",
+        "_flows",
         "_id",
         "_include_usage",
         "_max_event_bytes",
+        "_mould",
+        "_moulds_left",
         "_parser",
         "_tool_calls",
         "_uncounted",
@@ -104,17 +93,26 @@ class OpenAIStream(StreamLook):
         self._usage_chunk: dict[str, Raw] | None = None
         self._began = False
         self._envelope_bytes = 0
+        self._flows = False  # whole events may go on as they came
+        self._mould: Mould | None = None
+        self._moulds_left = _MOST_MOULDS
 
     def feed(self, data: bytes) -> bytes:
         """See ``StreamView.feed``."""
-        if self.over:
-            return b""
-        if not (self.visible and self._parser.idle):
-            return self._feed_by_event(data)
-        plain_bytes = self._plain_bytes(data)
-        if plain_bytes == len(data):
+        if not self._flows:
+            return b"" if self.over else self._feed_by_event(data)
+        if len(data) > self._max_event_bytes:
+            return self._feed_events(data)
+        alike_bytes = self._alike_bytes(data)
+        if alike_bytes == len(data):
             return data
-        return data[:plain_bytes] + self._feed_events(data[plain_bytes:])
+        rest = data[alike_bytes:]
+        if self._mould is None and self._moulds_left:
+            return self._feed_by_event(rest)
+        plain_bytes = self._plain_bytes(rest)
+        if plain_bytes == len(rest):
+            return data
+        return data[: alike_bytes + plain_bytes] + self._feed_events(rest[plain_bytes:])
 
     def end(self) -> bytes:
         """See ``StreamView.end``."""
@@ -129,29 +127,45 @@ class OpenAIStream(StreamLook):
         return self._finish()
 
     def _feed_events(self, data: bytes) -> bytes:
-        return b"".join([self._event(event) for event in self._parser.feed(data)])
+        out = b"".join([self._event(event) for event in self._parser.feed(data)])
+        knows = self._mould is not None or not self._moulds_left
+        self._flows = self.visible and knows and self._parser.idle and not self.over
+        return out
 
     def _feed_by_event(self, data: bytes) -> bytes:
         """Takes event by event, until those that came with it can go as they are: the opening, or a cut event."""
         out: list[bytes] = []
         begin = 0
         while begin < len(data):
-            if self.visible and self._parser.idle:
-                out.append(self.feed(data[begin:]))
-                break
             end = data.find(b"\n\n", begin) + 2
             if end == 1:
                 end = len(data)
             out.append(self._feed_events(data[begin:end]))
             begin = end
+            if self._flows and begin < len(data):
+                out.append(self.feed(data[begin:]))
+                break
         return b"".join(out)
+
+    def _alike_bytes(self, data: bytes) -> int:
+        """The length of the events at the beginning that are like one that was looked into, and counts their text.
+
+        Where there are none, the next event is looked into.
+        """
+        if self._mould is None:
+            return 0
+        alike_bytes, text_bytes = self._mould.fits(data)
+        if self._moulds_left and not data.startswith(self._mould.before) and data.find(b"\n\n") >= 0:
+            self._mould = None
+        self.output_bytes += text_bytes
+        return alike_bytes
 
     def _plain_bytes(self, data: bytes) -> int:
         """The length of the whole events at the beginning that are in canonical form, and counts their text.
 
         It ends before the first event that has to be looked at; where the form is another, it is 0.
         """
-        if not data.startswith(b"data: {") or len(data) > self._max_event_bytes:
+        if not data.startswith(b"data: {"):
             return 0
         matter = _MATTERS.search(data)
         end = data.rfind(b"\n\n", 0, matter.start() if matter else len(data)) + 2
@@ -175,17 +189,15 @@ class OpenAIStream(StreamLook):
             return self._finish()
         if event.event == b"error":
             return self._fail(data)
-        if self.visible and data.endswith(b"}") and _MATTERS.search(data) is None:
+        knows = self._mould is not None or not self._moulds_left
+        if self.visible and knows and data.endswith(b"}") and _MATTERS.search(data) is None:
             self.output_bytes += max(len(data) - self._envelope_bytes, 1)
             return frame(data)
         return self._chunk(data)
 
     def _chunk(self, data: bytes) -> bytes:
         """An event that has to be looked into."""
-        try:
-            chunk = _CHUNK.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
+        chunk = read_chunk(data)
         groqs = chunk.x_groq if isinstance(chunk.x_groq, dict) else _NOTHING
         if chunk.error or groqs.get("error"):
             return self._fail(data if chunk.error else _ENCODE(groqs))
@@ -198,6 +210,8 @@ class OpenAIStream(StreamLook):
         if text_bytes:
             self.output_bytes += text_bytes
             self._envelope_bytes = len(data) - text_bytes
+        if self._mould is None and self._moulds_left and self.visible:
+            self._learn(chunk, data, text_bytes)
         repaired = self._with_tool_calls_repaired(chunk, data)
         usage = read_usage(chunk.usage)
         if usage is not None:
@@ -205,29 +219,38 @@ class OpenAIStream(StreamLook):
         self.usage = self.usage or read_usage(groqs.get("usage"))
         return frame(repaired)
 
-    def _open(self, chunk: _Chunk) -> None:
+    def _learn(self, chunk: Chunk, data: bytes, text_bytes: int) -> None:
+        """Takes note of how events look that say some text and nothing else."""
+        if _MATTERS.search(data) is not None:
+            return
+        self._moulds_left -= 1
+        text = shown_text(chunk.choices[0].delta, chunk.choices[0].text) if chunk.choices else b""
+        if len(text) == text_bytes + 2:
+            self._mould = mould_of(data, text, bytes(chunk.obfuscation))
+
+    def _open(self, chunk: Chunk) -> None:
         """Takes note of the envelope, which all chunks share."""
         self.model = chunk.model if isinstance(chunk.model, str) else ""
         self._id = chunk.id if isinstance(chunk.id, str) else ""
         self._created_unix_s = chunk.created if type(chunk.created) is int else 0
 
-    def _look(self, choice: _Choice) -> int:
+    def _look(self, choice: Choice) -> int:
         """Takes note of one choice; returns the length of what it shows."""
         if isinstance(choice.finish_reason, str) and choice.finish_reason:
             self.error = self.error or broken_off(choice.finish_reason)
-            self._finished.add(_index(choice))
+            self._finished.add(choice.place)
             self.finish_reason = self.finish_reason or choice.finish_reason
             self.visible = True
         shown = shown_bytes(choice.delta, choice.text)
         self.visible = self.visible or shown > 0
         return shown
 
-    def _with_tool_calls_repaired(self, chunk: _Chunk, data: bytes) -> bytes:
+    def _with_tool_calls_repaired(self, chunk: Chunk, data: bytes) -> bytes:
         changes: dict[int, Raw] = {}
         for at, choice in enumerate(chunk.choices or ()):
             if choice.delta is None or is_nothing(choice.delta.tool_calls):
                 continue
-            entries = self._tool_calls.repair(_index(choice), _decoded(_LIST, bytes(choice.delta.tool_calls)))
+            entries = self._tool_calls.repair(choice.place, _decoded(_LIST, bytes(choice.delta.tool_calls)))
             if entries is not None:
                 changes[at] = Raw(_ENCODE(entries))
         if not changes:
@@ -264,10 +287,6 @@ class OpenAIStream(StreamLook):
     def _fail(self, data: bytes) -> bytes:
         self.error = error_inside(data, "the upstream reported an error inside its stream")
         return b""
-
-
-def _index(choice: _Choice) -> int:
-    return choice.index if type(choice.index) is int else 0
 
 
 def _decoded(decoder: "msgspec.json.Decoder[list[Any]]", data: bytes) -> list[Any]:

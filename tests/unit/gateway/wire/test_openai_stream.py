@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import UpstreamInvalid, UpstreamTruncated
-from gateway.wire import openai_stream
+from gateway.wire import openai_chunk
 from gateway.wire.openai_stream import OpenAIStream
 from tests.unit.gateway.wire.chat_stream import (
     COUNTS,
@@ -169,14 +169,14 @@ def test_an_end_is_visible_and_so_is_a_completion_text() -> None:
 def parses(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Everything that a chunk's decoder was given."""
     seen: list[bytes] = []
-    decoder = openai_stream._CHUNK
+    decoder = openai_chunk._CHUNK
 
     class Counting:
         def decode(self, data: bytes) -> Any:
             seen.append(data)
             return decoder.decode(data)
 
-    monkeypatch.setattr(openai_stream, "_CHUNK", Counting())
+    monkeypatch.setattr(openai_chunk, "_CHUNK", Counting())
     return seen
 
 
@@ -194,6 +194,18 @@ def test_plain_deltas_are_not_parsed_once_something_is_visible(
     assert 2 == len(parses)
     look.feed(transform(STOP))
     assert 3 == len(parses)
+
+
+def test_another_kind_of_text_is_known_from_its_first_event_on(parses: list[bytes]) -> None:
+    """What was thought comes before what is said: each is looked into once. What changes always is soon left alone."""
+    look = view()
+    for field in ("reasoning", "content"):
+        for number in range(50):
+            look.feed(chunk({field: f"word{number}"}))
+    assert 2 == len(parses)
+    for number in range(100):
+        look.feed(event({"id": number, "choices": [{"index": 0, "delta": {"content": "word"}}]}))
+    assert 8 == len(parses)
 
 
 def test_markers_are_found_where_the_json_has_spaces() -> None:

@@ -1,0 +1,70 @@
+"""What the events of a stream have around their text, which is all that differs from one to the next.
+
+An upstream writes each event of an answer alike: the same fields in the same order, with other words. Who knows that
+from one event knows all that are like it by comparing bytes, many at once, without a look at what they say.
+"""
+
+import re
+
+_NOT_IN_TEXT = re.compile(rb'["\r\n]')
+_FRAME_BYTES = len(b"data: \n\n")
+_QUOTES_BYTES = len(b'""')
+
+
+class Mould:
+    """What stands ``before`` the text of an event, ``between`` it and a second one, where there is one, and ``after``.
+
+    All of it together with its frame: ``before`` begins with ``data:``, ``after`` ends with the empty line. None of it
+    is anything that has to be looked into, and a text without a quotation mark cannot make it so.
+    """
+
+    __slots__ = ("_after", "_between", "_joint", "_quotes", "_usual_bytes", "before")
+
+    def __init__(self, before: bytes, between: bytes, after: bytes, *, usual_bytes: int) -> None:
+        self.before = before
+        self._between = between
+        self._after = after
+        self._joint = after + before
+        self._quotes = (before + between + after).count(b'"')
+        self._usual_bytes = usual_bytes
+
+    def fits(self, data: bytes) -> tuple[int, int]:
+        """How many bytes at the beginning are events like it, and about how many of those are text; (0, 0) if none."""
+        before, after = self.before, self._after
+        if not data.startswith(before):
+            return 0, 0
+        if not self._between and data.endswith(after):
+            text = data[len(before) : -len(after)]  # where it is one event, and else more than that
+            if _NOT_IN_TEXT.search(text) is None:
+                return len(data), max(len(text), 1)
+        found = data.rfind(after, len(before))
+        end = found + len(after)
+        events = data.count(self._joint, 0, end) + 1
+        if (
+            found < 0
+            or data.count(b'"', 0, end) != events * self._quotes
+            or data.count(b"\n", 0, end) != 2 * events
+            or data.find(b"\r", 0, end) >= 0
+            or (self._between and data.count(self._between, 0, end) != events)
+        ):
+            return 0, 0
+        return end, max(end - events * self._usual_bytes, events)
+
+
+def mould_of(data: bytes, text: bytes, second: bytes = b"") -> Mould | None:
+    """The mould of an event with that ``data``, in which ``text`` and ``second`` are JSON strings as they stand there.
+
+    ``None`` where they cannot be found for certain: the event has the same string elsewhere, too, or ``second`` is not
+    behind ``text``.
+    """
+    if data.count(text) != 1 or data.find(b"\n") >= 0:
+        return None
+    before, _, after = data.partition(text)
+    between = b""
+    if second:
+        between, found, after = after.partition(second)
+        if not found or second in after:
+            return None
+        between = b'"' + between + b'"'
+    usual_bytes = len(data) + _FRAME_BYTES - (len(text) - _QUOTES_BYTES)
+    return Mould(b'data: %b"' % before, between, b'"%b\n\n' % after, usual_bytes=usual_bytes)

@@ -1,0 +1,107 @@
+"""Events that are known by one that was looked into: what the client gets does not depend on it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire.mould import mould_of
+from gateway.wire.openai_stream import OpenAIStream
+
+WORD = b'{"id":"c","choices":[{"delta":{"content":"word"},"finish_reason":null}]}'
+PADDED = WORD[:-1] + b',"obfuscation":"aB1"}'
+
+
+def framed(data: bytes) -> bytes:
+    """The event."""
+    return b"data: " + data + b"\n\n"
+
+
+def chunk(text: str, field: str = "content", *, obfuscation: str = "", finish: str | None = None) -> bytes:
+    """One event of a chat."""
+    padding = {"obfuscation": obfuscation} if obfuscation else {}
+    choices = [{"index": 0, "delta": {field: text} if text else {}, "finish_reason": finish}]
+    return framed(json.dumps({"id": "c", "choices": choices, "usage": None, **padding}).encode())
+
+
+def look() -> OpenAIStream:
+    """A look at a stream."""
+    return OpenAIStream(choices=1, include_usage=False, max_event_bytes=1 << 20)
+
+
+def test_events_that_differ_in_their_text_alone_are_alike() -> None:
+    """One or many in a read; what is behind the last of them, a cut event or another one, is not."""
+    mould = mould_of(WORD, b'"word"')
+    assert mould is not None
+    others = [framed(WORD.replace(b"word", text)) for text in (b"w", b"", rb"a\nb", "ü".encode())]
+    assert [(len(other), max(len(other) - len(framed(WORD)) + 4, 1)) for other in others] == [
+        mould.fits(other) for other in others
+    ]
+    read = b"".join(others)
+    assert mould.fits(read)[0] == len(read)
+    for behind in (framed(b"[DONE]"), framed(WORD)[:30], framed(WORD)[:-1], framed(b'{"usage":{}}')):
+        assert (len(read), len(read) - 4 * (len(framed(WORD)) - 4)) == mould.fits(read + behind)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        framed(WORD.replace(b"null", b'"stop"')),
+        framed(WORD.replace(b'"c"', b'"d"')),
+        framed(WORD.replace(b"word", b'","usage":{"x":1},"y":"')),
+        framed(WORD.replace(b"word", rb"\"")),
+        framed(WORD.replace(b"word", b"a\rb")),
+        framed(WORD.replace(b"word", b"a\n\ndata: b")),
+        framed(WORD)[:-1],
+        framed(WORD)[:30],
+        b": ping\n\n",
+    ],
+)
+def test_events_with_anything_else_are_not(other: bytes) -> None:
+    """Alone, and between others that are alike."""
+    mould = mould_of(WORD, b'"word"')
+    assert mould is not None
+    assert (0, 0) == mould.fits(other)
+    assert mould.fits(framed(WORD) + other + framed(WORD))[0] in {0, len(framed(WORD))}
+
+
+def test_a_second_string_may_differ_too() -> None:
+    """Which OpenAI puts there so that the length of an event does not tell its text."""
+    mould = mould_of(PADDED, b'"word"', b'"aB1"')
+    assert mould is not None
+    read = framed(PADDED) + framed(PADDED.replace(b"word", b"words").replace(b"aB1", b"x"))
+    assert (len(read), 4 + 3) == mould.fits(read)
+    assert (0, 0) == mould.fits(framed(WORD))
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "second"),
+    [(WORD, b'"c"', b'"c"'), (WORD.replace(b"word", b"c"), b'"c"', b""), (PADDED, b'"aB1"', b'"word"')],
+)
+def test_what_cannot_be_found_for_certain_makes_no_mould(data: bytes, text: bytes, second: bytes) -> None:
+    """The next event is looked into, and the one after that."""
+    assert mould_of(data, text, second) is None
+
+
+TEXTS = st.one_of(
+    st.sampled_from(["word", '"', "\\", '"usage":{"x":1}', "}\n\ndata: {", "\r\n", "c", ""]), st.text(max_size=6)
+)
+EVENTS = st.builds(
+    chunk,
+    TEXTS,
+    st.sampled_from(["content", "content", "reasoning"]),
+    obfuscation=st.sampled_from(["", "", "aB1", "x"]),
+)
+
+
+@given(events=st.lists(EVENTS, min_size=1, max_size=30), sizes=st.lists(st.integers(1, 700), min_size=1))
+def test_what_goes_out_is_what_came_however_it_is_cut(events: list[bytes], sizes: list[int]) -> None:
+    """Texts with all that means something elsewhere, other fields, and padding that comes and goes."""
+    sent, out, view = b"".join([*events, chunk("", finish="stop")]), b"", look()
+    at, turn = 0, 0
+    while at < len(sent):
+        step = sizes[turn % len(sizes)]
+        out += view.feed(sent[at : at + step])
+        at, turn = at + step, turn + 1
+    assert (sent, "stop") == (out, view.finish_reason)
