@@ -90,8 +90,7 @@ class CellMemory:
     def close_holes(self) -> None:
         """Move the cells together that sequences have left apart, before the time of a decode is taken.
 
-        Half a millisecond where a draft was cut out, a hundred and more where a long answer has left that grew between
-        others.
+        Half a millisecond where a draft was cut out, some tens where a long answer has left that grew between others.
         """
         for lane in self.lanes:
             self._kernels.compact(lane)

@@ -110,6 +110,8 @@ class IkLlamaKernels(CKernels):
 
     name = "ik_llama"
     state_flags = (0,)
+    moving_threads: ClassVar[int] = 1
+    """Of many runs of cells each is a few small copies a layer, after each of which all threads would wait."""
 
     def __init__(self, library: ctypes.CDLL, api: Any, model: int) -> None:
         self._api = api
@@ -150,14 +152,21 @@ class IkLlamaKernels(CKernels):
     def _close_holes(self, context: int) -> None:
         if context not in self._may_have_holes:
             return
-        passes = self._shape.kv_tokens if self._has_cells else 0
-        while passes and _has_holes(self._look(context)):
+        if self._has_cells and _has_holes(self._look(context)):
+            self._library.llama_set_n_threads(context, self.moving_threads, self.moving_threads)
+            try:
+                self._move_together(context)
+            finally:
+                self._library.llama_set_n_threads(context, self._shape.threads, self._shape.threads)
+        self._may_have_holes.discard(context)
+
+    def _move_together(self, context: int) -> None:
+        for _ in range(self._shape.kv_tokens):
             self._library.llama_kv_cache_defrag(context)
             self._library.llama_kv_cache_update(context)
-            passes -= 1
-            if not passes:
-                raise DecodeError("ik_llama.cpp does not move its cells together")
-        self._may_have_holes.discard(context)
+            if not _has_holes(self._look(context)):
+                return
+        raise DecodeError("ik_llama.cpp does not move its cells together")
 
     def _look(self, context: int) -> _View:
         view: _View = self._library.llama_kv_cache_view_init(context, 1)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,6 +110,41 @@ def test_more_holes_than_the_library_closes_at_once_are_closed(kernels: IkLlamaK
     kernels.compact(0)
     view = kernels._look(kernels._lanes[0].context)
     assert (28 * 30, False) == (view.used_cells, _has_holes(view))
+
+
+class _Noting:
+    """The library, with a note of each call that has to do with threads and moves."""
+
+    def __init__(self, library: Any) -> None:
+        self.calls = list[tuple[str, int]]()
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._library, name)
+
+        def call(*arguments: Any) -> Any:
+            if name in {"llama_set_n_threads", "llama_kv_cache_update", "llama_decode"}:
+                self.calls.append((name, arguments[1] if name == "llama_set_n_threads" else 0))
+            return function(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("kernels", ["ik_llama"], indirect=True)
+def test_cells_are_moved_by_one_thread_and_rows_computed_by_all(
+    kernels: IkLlamaKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two would wait for one another after each of thousands of copies: hundreds of holes took five times as long."""
+    kernels.open_context(replace(_SHAPE, threads=2))
+    tokens = _tokens(kernels, _TEXTS[0])
+    _read(kernels, 1, tokens, 0, 20)
+    _read(kernels, 0, tokens, 0, 12)
+    kernels.remove(1, 10)
+    noting = _Noting(kernels._library)
+    monkeypatch.setattr(kernels, "_library", noting)
+    _read(kernels, 0, tokens, 12, 14)
+    moved = [("llama_set_n_threads", 1), ("llama_kv_cache_update", 0), ("llama_set_n_threads", 2)]
+    assert [*moved, ("llama_decode", 0)] == noting.calls
 
 
 class _Walk:
