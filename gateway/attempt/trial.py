@@ -207,10 +207,10 @@ class Trial:
         self, usage: Usage | None, charge: Charge, model: str, error: BaseException | None, now_s: float
     ) -> Attempt:
         candidate, sink = self._candidate, self._sink
-        return Attempt(
+        line = Attempt(  # with more than 15 keywords a call makes a dict of them
             backend=candidate.backend,
             model=candidate.model,
-            status=Status.OK if error is None else self._status(error),
+            status=Status.OK,
             started_s=self._started_s,
             ended_s=now_s,
             span_id=self._trace.span_id,
@@ -220,12 +220,18 @@ class Trial:
             cost_source=charge.source,
             cost_doubts=charge.doubts,
             answered_model=model if model != candidate.model else "",
-            error="" if error is None else type(error).__name__,
-            detail=str(error) if isinstance(error, HeadraceError) else "",
-            upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
             last_token_s=sink.last_token_s,
             bursts=sink.bursts,
             foreseen_usd=None if usage is None or charge.usd is not None else self._foreseen_usd(),
+        )
+        if error is None:
+            return line
+        return replace(
+            line,
+            status=self._status(error),
+            error=type(error).__name__,
+            detail=str(error) if isinstance(error, HeadraceError) else "",
+            upstream_status=error.upstream_status if isinstance(error, UpstreamError) else None,
         )
 
     def _foreseen_usd(self) -> Decimal | None:

@@ -106,8 +106,9 @@ class Lane:
             waiting=work.waiting,
             first_token_p50_s=look.elapsed_s + first_token_s * work.stretch.p50,
             first_token_p90_s=look.elapsed_s + first_token_s * work.stretch.p90,
-            too_long_tokens=standing.window.too_long_tokens,
         )
+        if standing.window.too_long_tokens is not None:  # apart: with more than 15 keywords a call makes a dict of them
+            candidate = replace(candidate, too_long_tokens=standing.window.too_long_tokens)
         resting = look.resting(self.cooling_key)
         if resting is None and facts.down is None and not self.draining and not standing.probing:
             return candidate
