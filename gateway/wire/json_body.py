@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ T = TypeVar("T")
 
 _SKIMMER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ANYTHING = msgspec.json.Decoder()
+_NOTHING_TYPED: frozenset[str] = frozenset()
 _NUMBER_STARTS = frozenset(b"-0123456789")
 _MAX_NAME_CHARS = 64
 _NEAR_BYTES = 300
@@ -55,8 +57,21 @@ def skim(body: bytes, *, max_depth: int) -> dict[str, msgspec.Raw]:
     """Each top-level field as the bytes that the client wrote, after every check that needs no schema.
 
     Raises:
-        InvalidRequest: the body is empty, no UTF-8 JSON object, nested too deeply, repeats a field, or holds a number
-            or an escape that nobody could pass on.
+        InvalidRequest: as ``skim_typed`` says, or the body is nested too deeply.
+    """
+    fields = skim_typed(body, _NOTHING_TYPED)
+    check_depth(body, max_depth)
+    return fields
+
+
+def skim_typed(body: bytes, typed: AbstractSet[str]) -> dict[str, msgspec.Raw]:
+    """The same, where a schema is asked next that holds the fields named in ``typed`` against their types.
+
+    How deeply the body is nested is left to ``check_depth``: who knows how much of it is text may spare the search.
+
+    Raises:
+        InvalidRequest: the body is empty, no UTF-8 JSON object, repeats a field, or holds a number or an escape that
+            nobody could pass on.
     """
     if not body:
         raise InvalidRequest("the request body is empty: a JSON object is expected")
@@ -65,10 +80,20 @@ def skim(body: bytes, *, max_depth: int) -> dict[str, msgspec.Raw]:
     if has_lone_surrogate(body):
         raise InvalidRequest("the request body has an escape that is half of a surrogate pair")
     fields = decode(_SKIMMER, body)
+    _check_members(body, fields)
+    if not fields.keys() <= typed:
+        _check_untyped(fields)
+    return fields
+
+
+def check_depth(body: bytes, max_depth: int) -> None:
+    """Lets a body pass that is not nested too deeply.
+
+    Raises:
+        InvalidRequest: it is.
+    """
     if is_deeper(body, max_depth):
         raise _too_deep(max_depth)
-    _check_members(body, fields)
-    return fields
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
@@ -129,17 +154,21 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _check_members(body: bytes, fields: dict[str, msgspec.Raw]) -> None:
-    """Not too many names, none twice, and no number at the top that would become infinite or a denial of service."""
+    """Not too many names, and none twice."""
     if len(fields) > _MAX_FIELDS:
         raise InvalidRequest(f"the request body has more than {_MAX_FIELDS} fields")
-    least_bytes = 1  # of an object with these members, written without blanks: there is no room for another in it
+    # Of an object with these members, written without blanks: there is no room for another in it.
+    least_bytes = 1 + sum(map(len, fields)) + sum(map(len, fields.values())) + 4 * len(fields)
+    if len(body) != least_bytes and repeats_a_name(body, map(bytes, fields.values())):
+        raise InvalidRequest("the request body has a field twice")
+
+
+def _check_untyped(fields: dict[str, msgspec.Raw]) -> None:
+    """No number at the top that would become infinite or a denial of service, and no name that is nearly another's."""
     for name, value in fields.items():
         text = memoryview(value)
         if text[0] in _NUMBER_STARTS and not math.isfinite(float(text)):
             raise InvalidRequest("a number is out of range", param=name[:_MAX_NAME_CHARS])
-        least_bytes += len(name) + len(text) + 4
-    if len(body) != least_bytes and repeats_a_name(body, map(bytes, fields.values())):
-        raise InvalidRequest("the request body has a field twice")
     names = "".join(fields)
     if not (names.islower() and names.isascii()):
         _check_spelling(fields)

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw
 
-from gateway.conversation import Message
+from gateway.conversation import Message, Sampling, ToolCall
 from gateway.errors import InvalidRequest
 from gateway.types import Arrival, ChatRequest
 from gateway.wire.format import BodyLimits
-from gateway.wire.json_body import decode, skim
+from gateway.wire.json_body import check_depth, decode, skim_typed
 from gateway.wire.openai_fields import STREAM_OPTIONS_NEED_A_STREAM, Count, Fields, Name, SharedFields, text_bytes
 from gateway.wire.transport_fields import NAMES_ALLOWED, refuse_transport_fields
 
@@ -97,6 +97,29 @@ ChatBody = Annotated[_Chat, Meta(extra_json_schema={**NAMES_ALLOWED, **STREAM_OP
 """A body, as a document tells it."""
 
 _CHAT = msgspec.json.Decoder(_Chat)
+_TYPED = frozenset(_Chat.__struct_fields__)
+_ASKING = frozenset(
+    {
+        "audio",
+        "frequency_penalty",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "modalities",
+        "n",
+        "presence_penalty",
+        "repetition_penalty",
+        "response_format",
+        "tools",
+        "top_logprobs",
+    }
+)
+"""The fields that may call for a capability; the parts of messages may, too."""
+_DRAWING = frozenset({"min_p", "seed", "stop", "temperature", "top_k", "top_p"})
+_UNSAID = Sampling()
+_NO_NEEDS: frozenset[str] = frozenset()
+_TURN_BYTES = len('"role":"","content":""')
+"""What a turn of text has at least, beside its brackets, its role and its text."""
 _SPEAK = frozenset({"system", "developer", "user", "tool"})
 """The roles whose turns are their content; an assistant's may be its tool calls alone."""
 
@@ -107,12 +130,17 @@ def read_chat(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRequest:
     Raises:
         InvalidRequest: naming the field.
     """
-    raw = skim(body, max_depth=limits.max_depth)
-    refuse_transport_fields(raw)
+    raw = skim_typed(body, _TYPED)
+    if not raw.keys() <= _TYPED:
+        refuse_transport_fields(raw)
     chat = decode(_CHAT, body)
     chat.check()
-    _check_tools(chat)
-    part_types = _check_messages(chat.messages, limits.max_messages)
+    asks = not _ASKING.isdisjoint(raw)
+    if asks:
+        _check_tools(chat)
+    said_bytes, flat_bytes, part_types = _read_messages(chat.messages, limits.max_messages)
+    if len(body) - flat_bytes > 2 * limits.max_depth:  # else there is no room for so many pairs of brackets
+        check_depth(body, limits.max_depth)
     limit = chat.max_completion_tokens
     return ChatRequest(
         arrival=arrival,
@@ -122,29 +150,49 @@ def read_chat(arrival: Arrival, body: bytes, limits: BodyLimits) -> ChatRequest:
         include_usage=chat.include_usage,
         n=chat.n or 1,
         max_tokens=chat.max_tokens if limit is None else limit,
-        sampling=chat.sampling(),
-        needs=_needs(chat, part_types),
-        prompt_bytes=_prompt_bytes(chat, raw),
+        sampling=_UNSAID if _DRAWING.isdisjoint(raw) else chat.sampling(),
+        needs=_needs(chat, part_types) if asks or part_types else _NO_NEEDS,
+        prompt_bytes=said_bytes + _definition_bytes(chat, raw) if asks else said_bytes,
         unverified_user=chat.user or "",
         raw=raw,
     )
 
 
-def _check_messages(messages: tuple[Message, ...], max_messages: int) -> set[str]:
-    """Counts and names the messages' faults; returns the types of their parts."""
+def _read_messages(messages: tuple[Message, ...], max_messages: int) -> tuple[int, int, set[str]]:
+    """Counts the messages and names their faults.
+
+    Returns:
+        How many bytes of text the model has to read, how many of the body's are surely no brackets because of them, and
+        the types of their parts.
+    """
     if not messages:
         raise InvalidRequest("messages must hold at least one message", param="messages")
     if len(messages) > max_messages:
         raise InvalidRequest(f"messages must hold at most {max_messages} messages", param="messages")
+    said_bytes = flat_bytes = 0
     part_types: set[str] = set()
     for at, message in enumerate(messages):
-        if not message.role:
+        content, role = message.content, message.role
+        if not role:
             raise InvalidRequest("a role must not be empty", param=f"messages[{at}].role")
-        if message.content is None and message.role in _SPEAK:
-            raise InvalidRequest(f"a {message.role} message needs content", param=f"messages[{at}].content")
-        if isinstance(message.content, tuple):
-            part_types.update([part.type for part in message.content])
-    return part_types
+        if isinstance(content, str):
+            said_bytes += text_bytes(content)
+            flat_bytes += _TURN_BYTES + len(role)
+        else:
+            if content is not None:
+                part_types.update([part.type for part in content])
+            elif role in _SPEAK:
+                raise InvalidRequest(f"a {role} message needs content", param=f"messages[{at}].content")
+            said_bytes += text_bytes(message.text())
+        if message.tool_calls:
+            said_bytes += sum(map(_call_bytes, message.tool_calls))
+    return said_bytes, flat_bytes + said_bytes, part_types
+
+
+def _call_bytes(call: ToolCall) -> int:
+    if call.function is not None:
+        return text_bytes(call.function.name) + text_bytes(call.function.arguments)
+    return text_bytes(call.custom.name) + text_bytes(call.custom.input) if call.custom else 0
 
 
 def _check_tools(chat: _Chat) -> None:
@@ -181,20 +229,13 @@ def _is_grammar(tool: _Custom) -> bool:
     return tool.format is not None and bytes(tool.format.get("type", b"")) == b'"grammar"'
 
 
-def _prompt_bytes(chat: _Chat, raw: dict[str, Raw]) -> int:
-    """All that the model has to read: turns, calls made in them, and definitions as the JSON that they came in."""
+def _definition_bytes(chat: _Chat, raw: dict[str, Raw]) -> int:
+    """What the model has to read besides turns: definitions, as the JSON that they came in."""
     total = 0
-    for message in chat.messages:
-        total += text_bytes(message.text())
-        for call in message.tool_calls or ():
-            if call.function is not None:
-                total += text_bytes(call.function.name) + text_bytes(call.function.arguments)
-            elif call.custom:
-                total += text_bytes(call.custom.name) + text_bytes(call.custom.input)
     if chat.tools:
-        total += len(bytes(raw["tools"]))
+        total += len(raw["tools"])
     if chat.functions:
-        total += len(bytes(raw["functions"]))
+        total += len(raw["functions"])
     if chat.response_format is not None and chat.response_format.json_schema is not None:
-        total += len(bytes(raw["response_format"]))
+        total += len(raw["response_format"])
     return total

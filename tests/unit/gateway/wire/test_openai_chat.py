@@ -224,7 +224,7 @@ def test_a_body_is_read_once_by_schema_and_once_by_field(arrival: Arrival, monke
 
         return call
 
-    monkeypatch.setattr(openai_chat, "skim", counted("skim", openai_chat.skim))
+    monkeypatch.setattr(openai_chat, "skim_typed", counted("skim", openai_chat.skim_typed))
     monkeypatch.setattr(openai_chat, "decode", counted("decode", openai_chat.decode))
     request = CHAT.read(arrival, msgspec.json.encode({"model": "m", "messages": [USER], "tools": [TOOL]}))
     CHAT.upstream_body(request, "other")
