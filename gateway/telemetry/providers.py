@@ -68,8 +68,6 @@ def open_spans(environment: Mapping[str, str], *, behind_proxy: Callable[[str], 
         protocol = environment.get(name, "http/protobuf")
         if protocol != "http/protobuf":
             raise ConfigurationError(f"unknown protocol {protocol!r}", where=name, hint="use http/protobuf")
-    # The SDK costs memory and start-up time: only where wanted.
-    from gateway.telemetry.otlp import read_destination  # noqa: PLC0415  # for the same reason
-    from gateway.telemetry.spans import SpanSink  # noqa: PLC0415  # for the same reason
+    from gateway.telemetry.spans import SpanSink  # noqa: PLC0415  # it costs memory and start-up time: only where wanted
 
-    return SpanSink.over_otlp(read_destination(environment, behind_proxy=behind_proxy))
+    return SpanSink.over_otlp(environment, behind_proxy=behind_proxy)

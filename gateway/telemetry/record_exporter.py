@@ -1,42 +1,29 @@
 """Sends spans that are encoded already to a collector, with the retries and compression of OpenTelemetry's exporters.
 
 Their client and transport are taken without the exporter around them: that one encodes spans with protobuf's library
-and loads `requests`, which is 7 MiB for what is not used.
+and loads `requests`, which is 7 MiB for what is not used. The same goes for
+the SDK's batch processor in ``gateway.telemetry.spans``.
 """
 
 import logging
-from collections.abc import Sequence
 from importlib.metadata import version
-from typing import cast
 
 import certifi
 from opentelemetry.exporter.http.transport._base import BaseHTTPTransport
 from opentelemetry.exporter.http.transport._requests import RequestsHTTPTransport
 from opentelemetry.exporter.http.transport._urllib3 import Urllib3HTTPTransport
 from opentelemetry.exporter.otlp.common.http import Compression, _OTLPHTTPClient
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.trace import SpanContext, TraceFlags
 
 from gateway.seldom import SeldomFilter
 from gateway.telemetry.otlp import Destination
 from gateway.telemetry.span_records import export_request
 
-_SAMPLED = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 _SCOPE = "headrace"
 
 _log = logging.getLogger(__name__)
 
 
-class EncodedSpan(ReadableSpan):
-    """A finished span as its OTLP record. All that the batch processor asks of it is whether it is sampled: it is."""
-
-    def __init__(self, record: bytes) -> None:
-        self._context = _SAMPLED
-        self.record = record
-
-
-class RecordExporter(SpanExporter):
+class RecordExporter:
     """Sends the spans of ``resource``, which is an OTLP record too, to ``destination``."""
 
     def __init__(self, resource: bytes, destination: Destination) -> None:
@@ -57,11 +44,9 @@ class RecordExporter(SpanExporter):
             logger=_log,
         )
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Sends the spans, which are ``EncodedSpan``."""
-        records = [cast("EncodedSpan", span).record for span in spans]
-        sent = self._client.export(export_request(self._resource, _SCOPE, records))
-        return SpanExportResult.SUCCESS if sent.success else SpanExportResult.FAILURE
+    def export(self, batch: list[bytes], /) -> None:
+        """Sends these spans; where that cannot be, they are lost, and the log says why."""
+        self._client.export(export_request(self._resource, _SCOPE, batch))
 
     def shutdown(self) -> None:
         """Gives up what is tried again just now, and closes the connections."""

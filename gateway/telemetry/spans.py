@@ -7,21 +7,21 @@ as much as a whole request.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
-from typing import cast
+from typing import Protocol
 
-from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import SpanLimits
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk._shared_internal import BatchProcessor
+from opentelemetry.sdk._shared_internal._processor_metrics import NoOpProcessorMetrics
 
 from gateway.judgement import JudgedAnswer
 from gateway.ledger.entry_sink import take_each
 from gateway.telemetry import span_names as names
 from gateway.telemetry.judged_span import judged_span
-from gateway.telemetry.otlp import Destination
-from gateway.telemetry.record_exporter import EncodedSpan, RecordExporter
+from gateway.telemetry.otlp import read_destination
+from gateway.telemetry.record_exporter import RecordExporter
 from gateway.telemetry.span_records import CLIENT, SERVER, Span, SpanLimit, Value, resource_record, span_record
+from gateway.telemetry.span_settings import Batching, read_batching, read_resource, read_span_limit
 from gateway.types import Attempt, LedgerEntry, Operation, Status
 
 CLOSE_S = 5.0
@@ -51,27 +51,47 @@ _OPERATION_NAMES = {
 _FAULTS = frozenset({Status.UPSTREAM_FAILED, Status.TRUNCATED, Status.NO_CANDIDATE, Status.BUG})
 
 
-class SpanSink:
-    """Hands the spans of sampled requests to ``exporter`` in batches, on the SDK's own thread.
+class Exporter(Protocol):
+    """Sends encoded spans away; on a thread of its own."""
 
-    Bounded by the SDK: ``OTEL_BSP_MAX_QUEUE_SIZE`` spans may wait, the oldest go first; and by its limits to what a
-    span holds.
+    def export(self, batch: list[bytes], /) -> None:
+        """Sends them."""
+        ...
+
+    def shutdown(self) -> None:
+        """Gives up what is under way."""
+        ...
+
+
+class SpanSink:
+    """Hands the spans of sampled requests to ``exporter`` in batches, on a thread of the SDK's batch processor.
+
+    Bounded: where as many wait as ``batching`` allows, the oldest go first; and by ``limit`` to what a span may hold.
     """
 
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._processor = BatchSpanProcessor(exporter)
-        limits = SpanLimits()
-        self._limit = SpanLimit(attributes=limits.max_span_attributes, characters=limits.max_span_attribute_length)
+    def __init__(self, exporter: Exporter, *, batching: Batching, limit: SpanLimit) -> None:
+        self._processor = BatchProcessor[bytes](
+            exporter,
+            schedule_delay_millis=batching.delay_ms,
+            max_export_batch_size=batching.most_sent,
+            export_timeout_millis=0,  # which it does not look at
+            max_queue_size=batching.most_waiting,
+            exporting="Span",
+            metrics=NoOpProcessorMetrics(),
+        )
+        self._limit = limit
         self._closing: Thread | None = None
 
     @classmethod
-    def over_otlp(cls, destination: Destination) -> "SpanSink":
-        """Exports over OTLP and HTTP.
+    def over_otlp(cls, environment: Mapping[str, str], *, behind_proxy: Callable[[str], bool]) -> "SpanSink":
+        """Exports over OTLP and HTTP as the standard ``OTEL_*`` variables say.
 
-        ``service.name`` is ``headrace`` unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` say otherwise.
+        Raises:
+            ConfigurationError: naming one that cannot be meant.
         """
-        resource = Resource.create({SERVICE_NAME: "headrace"}).merge(OTELResourceDetector().detect())
-        return cls(RecordExporter(resource_record(cast("dict[str, Value]", resource.attributes)), destination))
+        destination = read_destination(environment, behind_proxy=behind_proxy)
+        exporter = RecordExporter(resource_record(read_resource(environment)), destination)
+        return cls(exporter, batching=read_batching(environment), limit=read_span_limit(environment))
 
     def take(self, batch: Sequence[LedgerEntry]) -> None:
         """Makes the spans of ``batch`` and queues them."""
@@ -81,7 +101,7 @@ class SpanSink:
         """Makes the span of a judged answer and queues it."""
         trace = judged.trace
         if trace is not None and trace.sampled:
-            self._processor.on_end(EncodedSpan(span_record(judged_span(judged, trace), self._limit)))
+            self._processor.emit(span_record(judged_span(judged, trace), self._limit))
 
     async def close(self) -> None:
         """Exports what waits, for at most ``CLOSE_S``: a collector that is away must not hold up the shutdown."""
@@ -92,7 +112,7 @@ class SpanSink:
 
     def _queue(self, entry: LedgerEntry) -> None:
         for span in _spans(entry):
-            self._processor.on_end(EncodedSpan(span_record(span, self._limit)))
+            self._processor.emit(span_record(span, self._limit))
 
 
 def _spans(entry: LedgerEntry) -> list[Span]:

@@ -14,8 +14,6 @@ from opentelemetry import trace as otel
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes, http_attributes
 
@@ -23,7 +21,8 @@ from gateway.price import Usage
 from gateway.settings import Settings
 from gateway.task import Task
 from gateway.telemetry import span_names, spans
-from gateway.telemetry.otlp import read_destination
+from gateway.telemetry.span_records import SpanLimit
+from gateway.telemetry.span_settings import Batching
 from gateway.telemetry.spans import SpanSink
 from gateway.types import Attempt, LedgerEntry, Outcome, Status
 
@@ -100,7 +99,7 @@ def _value(value: AnyValue) -> Any:
 
 
 async def _exported(collector: Collector, *entries: LedgerEntry) -> list[Exported]:
-    sink = SpanSink.over_otlp(read_destination(Settings.otel_variables(), behind_proxy=Settings.behind_proxy))
+    sink = SpanSink.over_otlp(Settings.otel_variables(), behind_proxy=Settings.behind_proxy)
     sink.take(entries)
     await sink.close()
     return collector.spans()
@@ -314,29 +313,29 @@ def test_names_are_those_of_the_conventions() -> None:
     assert set() == {name for name in ours if not name.startswith("headrace.")} - known
 
 
-class _AwayExporter(SpanExporter):
+class _AwayExporter:
     """A collector that accepts the connection and never answers."""
 
     def __init__(self) -> None:
         self.asked = Event()
         self.released = Event()
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        del spans
+    def export(self, batch: list[bytes], /) -> None:
+        del batch
         self.asked.set()
         self.released.wait()
-        return SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        """There is nothing to give up."""
 
 
 async def test_collector_that_is_away_blocks_nothing(
     make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Taking goes on, memory stays bounded, the log stays short and closing gives up after its time."""
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "64")
-    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "32")
     monkeypatch.setattr(spans, "CLOSE_S", 0.01)
     exporter = _AwayExporter()
-    sink = SpanSink(exporter)
+    sink = SpanSink(exporter, batching=Batching(most_waiting=64, most_sent=32), limit=SpanLimit())
     with caplog.at_level(logging.DEBUG):
         sink.take([make_entry(number) for number in range(16)])
         await asyncio.to_thread(exporter.asked.wait)
