@@ -13,10 +13,9 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
 
 import httpx
 
@@ -214,7 +213,7 @@ class HttpxAnswer:
                     return piece
         return b""
 
-    async def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pour(self, take: Callable[[bytes], Awaitable[None]]) -> None:
         """See ``UpstreamAnswer.pour``."""
         while piece := await self.piece():
             await take(piece)

@@ -3,7 +3,7 @@
 ``endpoints.py`` implements it over ASGI; a faster transport can take its place without touching the pipeline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from gateway.types import Operation
@@ -56,8 +56,8 @@ class Exchange(Protocol):
         """Begins a streamed answer."""
         ...
 
-    async def write(self, data: bytes) -> None:
-        """Sends a piece, and returns when the client can take more."""
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Sends a piece; to be awaited until the client can take more: ``AT_ONCE`` where it can already."""
         ...
 
     async def close(self) -> None:
@@ -102,9 +102,9 @@ class Through:
         """See ``Exchange.open``."""
         await self._exchange.open(status, headers)
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Awaitable[None]:
         """See ``Exchange.write``."""
-        await self._exchange.write(data)
+        return self._exchange.write(data)
 
     async def close(self) -> None:
         """See ``Exchange.close``."""

@@ -6,12 +6,13 @@ it may use of the world stands in ``gateway.surroundings``. A plugin that also h
 finished request.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 from gateway.errors import ClientError
 from gateway.facts import BackendFacts
 from gateway.forecast import Forecast
+from gateway.surroundings import AT_ONCE as AT_ONCE
 from gateway.surroundings import Clock as Clock
 from gateway.surroundings import Connections as Connections
 from gateway.surroundings import Origin as Origin
@@ -123,8 +124,10 @@ class Sink(Protocol):
         """The upstream answers: as server-sent events if ``streamed``, else as one JSON body in pieces of any size."""
         ...
 
-    async def push(self, data: bytes) -> None:
-        """Takes a piece of the answer as it came, and returns when the client can take more: this is back-pressure.
+    def push(self, data: bytes) -> Awaitable[None]:
+        """Takes a piece of the answer as it came; to be awaited until the client can take more: this is back-pressure.
+
+        ``AT_ONCE`` where it can already.
 
         Raises:
             UpstreamError: the piece is an error, or no answer at all.

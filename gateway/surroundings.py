@@ -1,10 +1,10 @@
 """The outside world, as far as backends and policies may use it: time, small shared facts, secrets, connections."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class Clock(Protocol):
@@ -60,6 +60,22 @@ class Origin:
     client_key: str = ""
 
 
+class _AtOnce:
+    """Can be awaited, and waits for nothing."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+AT_ONCE: Final = _AtOnce()
+"""What comes back in place of a coroutine where all is done already: a stream's chunk, as long as its client keeps up.
+
+Whoever looks for it spares a coroutine, everybody else awaits it like any.
+"""
+
+
 class UpstreamAnswer(Protocol):
     """The head of an upstream's answer, and its body piece by piece. Header names are in lower case."""
 
@@ -91,8 +107,10 @@ class UpstreamAnswer(Protocol):
         """
         ...
 
-    async def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+    async def pour(self, take: Callable[[bytes], Awaitable[None]]) -> None:
         """Hands the rest of the body to ``take``, piece by piece, each as soon as it comes and the one before is taken.
+
+        What gives back ``AT_ONCE`` has taken its piece, and nobody waits for it.
 
         Raises:
             UpstreamUnreachable: the connection broke, or what came is no HTTP.

@@ -4,12 +4,13 @@ What a stream has sent is kept, up to a bound, until it ends. What was said beco
 the rest of the answer goes out as the same stream.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from gateway.exchange import Exchange, RawHeaders, Through
 from gateway.forecast import Forecast
+from gateway.ports import AT_ONCE
 from gateway.price import Usage
 from gateway.types import Attempt, Bill, Context, Status
 from gateway.wire.openai_continuation import Beginning, Seam, continued, read_beginning, together
@@ -70,18 +71,18 @@ class Continuable(Through):
         if not self._exchange.started:
             await self._exchange.open(status, headers)
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Awaitable[None]:
         """See ``Exchange.write``."""
         if self._seam is not None:
             data = self._seam.join(data)
         if not data:
-            return
+            return AT_ONCE
         self._sent_bytes += len(data)
         if self._sent_bytes <= _MOST_KEPT_BYTES:
             self._sent.append(data)
         else:
             self._sent.clear()
-        await self._exchange.write(data)
+        return self._exchange.write(data)
 
 
 def those_that_go_on(bills: Iterable[Bill]) -> list[Bill]:

@@ -39,7 +39,8 @@ class AttemptPace(TimeLimit, kw_only=True, eq=False):
     def waits_for_upstream(self) -> None:
         """See ``Pace``: the next piece must come before the idle limit."""
         self.client_is_slow = False
-        self.due_s = min(self.deadline_s, self.limits.now_s() + self.patience.idle_s)
+        due_s = self.limits.now_s() + self.patience.idle_s
+        self.due_s = min(self.deadline_s, due_s)
 
     def left_by_client(self) -> ClientGone:
         """What the client did not do in time; the limit has passed."""

@@ -4,7 +4,7 @@ Opening frames are kept back until there is visible output. Up to then the attem
 backend may take over; from then on the client has seen something, and there is no second try.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gateway.errors import UpstreamInvalid
 from gateway.exchange import Exchange, RawHeaders
-from gateway.ports import Clock
+from gateway.ports import AT_ONCE, Clock
 from gateway.price import Usage
 from gateway.types import ChatRequest, Finish
 from gateway.wire.format import Format, StreamView, WholeView, estimate_output
@@ -116,19 +116,23 @@ class ClientSink(Struct, kw_only=True, eq=False):
                 estimate=partial(estimate_usage, self.prompt_tokens),
             )
 
-    async def push(self, data: bytes) -> None:
+    def push(self, data: bytes) -> Awaitable[None]:
         """See ``Sink.push``."""
-        if self._stream is None:
+        stream = self._stream
+        if stream is None:
             self._take_whole(data)
-            return
-        out = self._stream.feed(data)
-        self._held_bytes += len(out)
-        if self._stream.visible or self._held_bytes > _MOST_HELD_BYTES:
-            await self._forward(out)
-        else:
-            self._held.append(out)
-        if self._stream.error is not None:
-            raise self._stream.error
+            return AT_ONCE
+        out = stream.feed(data)
+        if not self.committed or stream.error is not None:
+            return self._open_or_fail(out, stream)
+        self.last_token_s = self.clock.now_s()
+        if out:
+            self.bursts += 1
+            written = self.exchange.write(out)
+            if written is not AT_ONCE:
+                return self._written(written)
+        self.pace.waits_for_upstream()
+        return AT_ONCE
 
     def end(self) -> Coroutine[Any, Any, Finish]:
         """See ``Sink.end``."""
@@ -156,6 +160,20 @@ class ClientSink(Struct, kw_only=True, eq=False):
         if self._whole_bytes > self.bounds.max_answer_bytes:
             raise UpstreamInvalid(f"the answer is longer than {self.bounds.max_answer_bytes} bytes")
         self._whole.append(data)
+
+    async def _open_or_fail(self, out: bytes, stream: StreamView) -> None:
+        self._held_bytes += len(out)
+        if stream.visible or self._held_bytes > _MOST_HELD_BYTES:
+            await self._forward(out)
+        else:
+            self._held.append(out)
+        if stream.error is not None:
+            raise stream.error
+
+    async def _written(self, written: Awaitable[None]) -> None:
+        self.pace.waits_for_client(self.first_token_s)
+        await written
+        self.pace.waits_for_upstream()
 
     async def _forward(self, out: bytes) -> None:
         self.last_token_s = self.clock.now_s()

@@ -1,5 +1,6 @@
 """The client's exchange as judges overhear it: what goes to the client is kept, up to a bound, and read afterwards."""
 
+from collections.abc import Awaitable
 from functools import partial
 from http import HTTPStatus
 
@@ -81,10 +82,10 @@ class Overheard(Through):
         self.kept.begin(streamed=True)
         await self._exchange.open(status, headers)
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Awaitable[None]:
         """See ``Exchange.write``."""
         self.kept.take(data)
-        await self._exchange.write(data)
+        return self._exchange.write(data)
 
 
 class Unheard:

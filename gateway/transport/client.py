@@ -9,7 +9,7 @@ failure is told: whether to try elsewhere is the failover loop's choice. So that
 is kept for less time than servers keep theirs, and the kernel is asked whether it is alive before it is used.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -122,7 +122,7 @@ class Exchange:
         """See ``UpstreamAnswer.piece``."""
         return self._open().piece()
 
-    def pour(self, take: Callable[[bytes], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
+    def pour(self, take: Callable[[bytes], Awaitable[None]]) -> Coroutine[Any, Any, None]:
         """See ``UpstreamAnswer.pour``."""
         return self._open().pour(take)
 

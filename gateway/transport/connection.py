@@ -10,6 +10,7 @@ import select
 from collections.abc import Callable
 from typing import Any, cast
 
+from gateway.ports import AT_ONCE
 from gateway.transport.answer_reader import AnswerReader
 from gateway.transport.first_step import Rest, Step, take_first_step
 
@@ -266,7 +267,8 @@ class Connection(asyncio.Protocol):
     def _is_needed(self, take: Callable[[bytes], Step], task: asyncio.Task[Any]) -> bool:
         """Has what came taken, and tells whether its task has to go on: to wait for the client, or at the end."""
         try:
-            self._rest = take_first_step(take(self.taken()), task, self.loop)
+            step = take(self.taken())
+            self._rest = None if step is AT_ONCE else take_first_step(step, task, self.loop)
         except Exception as error:  # noqa: BLE001  # it is raised where the body is waited for
             self._taker = None
             self._break(error)

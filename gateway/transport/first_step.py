@@ -6,10 +6,10 @@ long as the rest: a turn of the event loop, and a dozen coroutines that each go 
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task  # for those who step tasks themselves: asyncio's docs, "Extending"
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Generator
 from typing import Any
 
-Step = Coroutine[Any, Any, None]
+Step = Awaitable[None]
 
 
 class Rest:
@@ -17,7 +17,7 @@ class Rest:
 
     __slots__ = ("_error", "_step", "_waits_for")
 
-    def __init__(self, step: Step, waits_for: Any) -> None:
+    def __init__(self, step: Generator[Any, Any, None], waits_for: Any) -> None:
         self._step = step
         self._waits_for = waits_for
         self._error: BaseException | None = None
@@ -49,9 +49,10 @@ def take_first_step(step: Step, task: asyncio.Task[Any], loop: asyncio.AbstractE
 
     Not to be called by a task.
     """
+    begun = step.__await__()
     _enter_task(loop, task)
     try:
-        return Rest(step, step.send(None))
+        return Rest(begun, next(begun))
     except StopIteration:
         return None
     finally:

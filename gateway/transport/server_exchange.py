@@ -1,6 +1,7 @@
 """The ``Exchange`` seam over a connection of our own protocol: no scope, no messages, no task that watches."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, ClassVar, Protocol
 
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
@@ -8,6 +9,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from gateway.content_coding import Decoder, decoder
 from gateway.errors import BodyTooLarge, ClientGone, HeadraceError, RequestTimeout
 from gateway.exchange import RawHeaders
+from gateway.ports import AT_ONCE
 from gateway.transport.deadline import Deadline
 from gateway.transport.response_heads import ResponseHeads
 from gateway.transport.server_limits import ServerLimits
@@ -135,14 +137,13 @@ class ServerExchange:
             self._head(status, headers, b"transfer-encoding: chunked\r\n" if self._chunks else b"")
         )
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Awaitable[None]:
         """See ``Exchange.write``: waits only where the client is behind."""
         if self.gone or not data:  # an empty chunk would be the last one
-            return
+            return AT_ONCE
         connection = self._connection
         connection.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunks else data)
-        if connection.flow.write_paused:
-            await connection.flow.drain()
+        return connection.flow.drain() if connection.flow.write_paused else AT_ONCE
 
     async def close(self) -> None:
         """See ``Exchange.close``."""

@@ -5,11 +5,11 @@ incremental: what came in one read goes out in one write. A backend whose upstre
 puts ``TranslatingSink`` between the upstream and its sink, so that nobody else notices.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from gateway.errors import UpstreamError
-from gateway.ports import Sink
+from gateway.ports import AT_ONCE, Sink
 from gateway.types import ChatRequest, Finish
 from gateway.wire.deltas import Delta
 
@@ -87,28 +87,33 @@ class TranslatingSink:
         self._reader = self._reader_of(streamed)
         self._writer = self._writer_of(self._request, streamed)
 
-    async def push(self, data: bytes) -> None:
+    def push(self, data: bytes) -> Awaitable[None]:
         """See ``Sink.push``."""
-        reader = self._begun()
-        await self._pass_on(reader.feed(data))
+        reader, writer = self._begun()
+        deltas = reader.feed(data)
+        due = writer.write(deltas) if deltas else b""
         if reader.error is not None:
-            raise reader.error
+            return self._end_with(due, reader.error)
+        return self._sink.push(due) if due else AT_ONCE
 
     async def end(self) -> Finish:
         """See ``Sink.end``."""
-        reader = self._begun()
-        await self._pass_on(reader.end())
+        reader, writer = self._begun()
+        deltas = reader.end()
+        due = writer.write(deltas) if deltas else b""
         if reader.error is not None:
-            raise reader.error
+            await self._end_with(due, reader.error)
+        elif due:
+            await self._sink.push(due)
         return await self._sink.end()
 
-    async def _pass_on(self, deltas: list[Delta]) -> None:
-        if self._writer is not None and deltas:
-            due = self._writer.write(deltas)
-            if due:
-                await self._sink.push(due)
+    async def _end_with(self, due: bytes, error: UpstreamError) -> None:
+        """What came before an error goes out before it is told."""
+        if due:
+            await self._sink.push(due)
+        raise error
 
-    def _begun(self) -> AnswerReader:
-        if self._reader is None:
+    def _begun(self) -> tuple[AnswerReader, AnswerWriter]:
+        if self._reader is None or self._writer is None:
             raise RuntimeError("a sink takes nothing before it begins")
-        return self._reader
+        return self._reader, self._writer
