@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,39 @@ def test_a_state_that_is_lost_is_read_again(make_engine: MakeEngine, run_all: Ru
     engine._cache._saved.get = lambda _key: None  # type: ignore[method-assign]
     again = run_all(engine, _ask(2, _SYSTEM))
     assert (expected, 0) == (again.text(2), _measured(again, 2).cached_tokens)
+
+
+_TWINS = ("a miller went up to the pond by the old mill; ", "b miller went up to the pond by the new mill: ")
+"""As long as one another, so that the cells of one fit wherever the other's do."""
+
+
+@pytest.mark.parametrize(
+    ("place", "fields"),
+    [
+        ("memory", {}),
+        ("files", {"prefix_cache_bytes": 250, "prefix_spill_bytes": 4000}),
+        ("the same lane", {"lanes": 1, "slots": 4}),
+        ("another lane", {"lanes": 2, "slots": 4}),
+    ],
+)
+@pytest.mark.parametrize("asked", range(2))
+def test_of_two_that_are_alike_in_size_each_has_its_own_cells(
+    make_engine: Callable[..., Any], run_all: RunAll, place: str, fields: dict[str, Any], asked: int
+) -> None:
+    """Wherever they are when somebody begins like one of them; the toy's answer tells whose tokens it was given."""
+    engine, plain = make_engine(**fields), make_engine(prefix_cache_bytes=0)
+    running = place.endswith("lane")
+    twins = [_ask(number, text, max_tokens=90 if running else 4) for number, text in enumerate(_TWINS, 1)]
+    for request in (*twins, _ask(4, "? " * 20, max_tokens=4)) if place == "files" else twins:
+        engine.submit(engine.prepare(request))
+    while engine.busy and not (running and engine.drawn_tokens >= 8):
+        engine.step()
+    again = [_ask(number, _TWINS[asked] + end) for number, end in ((5, "who?"), (6, "why?"))]
+    expected = [run_all(plain, one).text(one.id) for one in again]
+    with closing(engine):
+        answers = run_all(engine, *again)
+    assert expected == [answers.text(one.id) for one in again]
+    assert all(_measured(answers, one.id).cached_tokens >= len(_TWINS[0]) - 16 for one in again)
 
 
 @pytest.mark.parametrize("seed", range(4))
