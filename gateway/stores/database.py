@@ -14,6 +14,9 @@ BUSY_S = 5.0
 CACHE_KIB = 1024
 """Pages that a connection keeps: a batch of rows and the branches of its indexes. SQLite's own limit is twice that."""
 
+STATEMENTS = 32
+"""Prepared ones that a connection keeps: those for many rows are large, and Python would keep 128."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -26,7 +29,9 @@ def open_database(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _create(path)
-        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
+        )
     except (OSError, sqlite3.Error) as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error}", file=str(path)) from error
     try:

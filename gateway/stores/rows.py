@@ -16,6 +16,7 @@ from gateway.types import Attempt, LedgerEntry
 
 MAX_USER_CHARACTERS = 128
 
+_NOTHING = Usage()
 _NO_CHUNKS: tuple[Sequence[bytes], Sequence[int]] = ((), ())
 
 REQUEST_COLUMNS = (
@@ -120,16 +121,18 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
     received_s = arrival.received_s
     if len(tries) == 1:  # nearly always: what the request took is what its attempt did
         serving: Attempt | None = tries[0]
-        cost = pico_usd(tries[0].cost_usd)
+        tokens, cost = _tokens(tries[0].usage or _NOTHING), pico_usd(tries[0].cost_usd)
         attempts: tuple[tuple[Value, ...], ...] = (_attempt_row(1, tries[0], received_s, cost, serves=True),)
     else:
-        serving, cost = entry.serving, pico_usd(entry.cost_usd)
+        serving, tokens, cost = entry.serving, _tokens(_sum(tries)), pico_usd(entry.cost_usd)
         attempts = _attempt_rows(tries, received_s, serving)
-    ttft_s = _ttft_s(entry, serving)
+    ttft_s = (
+        _ttft_s(entry, serving.first_token_s) if serving is not None and serving.first_token_s is not None else None
+    )
     ended_s = entry.ended_s - received_s
     row = (
         *_asked(entry),
-        *_tokens(tries),
+        *tokens,
         ttft_s,
         ended_s,
         cost,
@@ -173,15 +176,19 @@ def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
     )
 
 
-def _tokens(attempts: Sequence[Attempt]) -> tuple[int, int, int]:
-    """Of the prompt, of it cached, and of the output; over all attempts."""
-    prompt_tokens = cached_tokens = output_tokens = 0
-    for attempt in attempts:
-        if attempt.usage is not None:
-            prompt_tokens += attempt.usage.prompt_tokens
-            cached_tokens += attempt.usage.cached_tokens
-            output_tokens += attempt.usage.output_tokens
-    return counts(prompt_tokens, cached_tokens, output_tokens)
+def _tokens(usage: Usage) -> tuple[int, int, int]:
+    """Of the prompt, of it cached, and of the output."""
+    return counts(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens)
+
+
+def _sum(attempts: Sequence[Attempt]) -> Usage:
+    """The tokens of all of them, but for what only attempts tell."""
+    usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
+    return Usage(
+        prompt_tokens=sum([usage.prompt_tokens for usage in usages]),
+        cached_tokens=sum([usage.cached_tokens for usage in usages]),
+        output_tokens=sum([usage.output_tokens for usage in usages]),
+    )
 
 
 def _whose(entry: LedgerEntry) -> tuple[Value, ...]:
@@ -195,11 +202,9 @@ def _whose(entry: LedgerEntry) -> tuple[Value, ...]:
     return user, task.id, task.stage, task_key(entry.arrival.tenant, task.id)
 
 
-def _ttft_s(entry: LedgerEntry, serving: Attempt | None) -> float | None:
+def _ttft_s(entry: LedgerEntry, first_token_s: float) -> float:
     """Seconds from the arrival to the first token that was seen."""
-    if serving is None or serving.first_token_s is None:
-        return None
-    return max(serving.first_token_s, entry.outcome.shown_s or 0.0) - entry.arrival.received_s
+    return max(first_token_s, entry.outcome.shown_s or 0.0) - entry.arrival.received_s
 
 
 def _pace(serving: Attempt) -> tuple[int | None, int | None]:

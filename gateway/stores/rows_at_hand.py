@@ -30,10 +30,7 @@ class RowsAtHand:
 
     def put(self, file: str, ends_at: int, frames: Sequence[bytes], rows: Sequence[Rows]) -> None:
         """Remembers the rows whose frames the file has just got, up to ``ends_at``; what is too much is forgotten."""
-        lengths = list(map(len, frames))
-        begins_at = ends_at - sum(lengths)
-        ends = accumulate(lengths, initial=begins_at)
-        next(ends)
+        begins_at, *ends = accumulate(map(len, frames), initial=ends_at - sum(map(len, frames)))
         self._runs.append(_Run(file, begins_at, list(map(Spooled, ends, rows))))
         self._requests += len(rows)
         while self._requests > MOST_REQUESTS:

@@ -8,7 +8,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -30,7 +30,7 @@ class Columns(Struct, frozen=True, kw_only=True):
     attempts: tuple[str, ...] = ATTEMPT_COLUMNS
 
 
-class Spooled(NamedTuple):
+class Spooled(Struct, frozen=True, gc=False):
     """A request's rows, and where in the file they end."""
 
     ends_at: int

@@ -6,18 +6,17 @@ gateway writes: tasks that nobody names, caches that there are none of. What has
 statement.
 """
 
-import math
 import sqlite3
 from collections.abc import Sequence
+from itertools import chain
 
 from gateway.stores.row_values import Value
 
 _BLOCKS_ROWS = (64, 8, 1)
 # sqlite3 looks for an adapter of every None and all bytes, and makes an error of it each time that there is none. These
-# change nothing, and are found at once. For a number it does not look, and SQLite keeps what is no number as NULL.
+# change nothing, and are found at once.
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(type(None), {None: None}.get)
-_NULL = math.nan
 
 
 class BlockInsert:
@@ -42,12 +41,13 @@ class BlockInsert:
         if len(columns) != self._width:
             raise ValueError(f"{len(columns)} values for {self._width} columns")
         empty = self._still_empty(columns)
-        picked = list(zip(*[column for place, column in enumerate(columns) if place not in empty], strict=True))
+        bound = zip(*[column for place, column in enumerate(columns) if place not in empty], strict=True)
+        values, width = list(chain.from_iterable(bound)), self._width - len(empty)
         at = 0
         for block in _BLOCKS_ROWS:
+            statement = self._statements.get(block) or self._statement(block)
             while len(rows) - at >= block:
-                values = [_NULL if value is None else value for row in picked[at : at + block] for value in row]
-                connection.execute(self._statements.get(block) or self._statement(block), values)
+                connection.execute(statement, values[at * width : (at + block) * width])
                 at += block
 
     def _still_empty(self, columns: Sequence[tuple[Value, ...]]) -> dict[int, Value]:
