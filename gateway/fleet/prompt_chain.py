@@ -119,7 +119,7 @@ class SessionChains:
     """
 
     def __init__(
-        self, *, most_bytes: int = 1024 * 1024, worth_bytes: int = 4096, chunk_bytes: int = CHUNK_BYTES
+        self, *, most_bytes: int = 2 * 1024 * 1024, worth_bytes: int = 4096, chunk_bytes: int = CHUNK_BYTES
     ) -> None:
         self._most_bytes = most_bytes
         self._worth_bytes = worth_bytes
