@@ -31,6 +31,7 @@ from gateway.openapi.page import Page
 from gateway.openapi.told import Answer, Envelope, Parameter, Told, in_path, json_answer_of
 from gateway.pages.json_answer import json_answer
 from gateway.pages.request_body import body_of
+from gateway.wire.page_ends import page_ends
 
 _WINDOW = "24h"
 _USUAL_LISTED, _MOST_LISTED = 20, 1000
@@ -172,7 +173,7 @@ class AnthropicBatchPages:
                 found = await batches.older(tenant, Api.ANTHROPIC, older_than, most + 1)
                 page = found[:most]
         told = [shown(batch, _site(request)) for batch in page]
-        first, last = (told[0].id, told[-1].id) if told else (None, None)
+        first, last = page_ends([batch.id for batch in page])
         return json_answer(MessageBatchPage(data=told, has_more=len(found) > most, first_id=first, last_id=last))
 
     async def _get(self, request: Request) -> Response:

@@ -30,6 +30,7 @@ from gateway.pages.request_body import pieces_of
 from gateway.ports import Clock
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.wire.form_stream import FormReader
+from gateway.wire.page_ends import page_ends
 
 MOST_UPLOADS, MOST_UPLOADS_OF_ALL = 4, 64
 """At the same time, in one process: of one tenant, and of all of them."""
@@ -184,7 +185,7 @@ class FilePages:
                 tenant, purpose=purpose, order=order, after=after, most=most + 1, now_unix_s=now_unix_s
             )
         page = [_shown(file) for file in found[:most]]
-        first, last = (page[0].id, page[-1].id) if page else (None, None)
+        first, last = page_ends([file.id for file in page])
         return json_answer(FileList(data=page, has_more=len(found) > most, first_id=first, last_id=last))
 
     async def _get(self, request: Request) -> Response:

@@ -21,6 +21,7 @@ from gateway.openapi.page import Page
 from gateway.openapi.told import Parameter, Told, in_path, json_answer_of
 from gateway.pages.json_answer import json_answer
 from gateway.pages.request_body import body_of
+from gateway.wire.page_ends import page_ends
 
 _MOST_BODY_BYTES = 64 * 1024
 _USUAL_LISTED, _MOST_LISTED = 20, 100
@@ -97,7 +98,7 @@ class OpenAIBatchPages:
             than = await self._service.batches.get(tenant, Api.OPENAI, after) if after else None
             found = await self._service.batches.older(tenant, Api.OPENAI, than, most + 1)
             page = [await self._shown(batch) for batch in found[:most]]
-        first, last = (page[0].id, page[-1].id) if page else (None, None)
+        first, last = page_ends([batch.id for batch in page])
         return json_answer(BatchList(data=page, has_more=len(found) > most, first_id=first, last_id=last))
 
     async def _get(self, request: Request) -> Response:

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from gateway.batching.batch import WINDOWS_S, Api, Batch, Record, Status, new_batch_id
 from gateway.batching.batch_store import BatchStore
 from gateway.batching.bounds import BatchBounds
-from gateway.batching.file_store import FileStore, StorageFull
+from gateway.batching.file_store import FileStore
+from gateway.batching.storage_room import storage_room
 from gateway.door import Door
 from gateway.errors import LimitExceeded
 from gateway.exchange import RawHeaders
@@ -82,11 +83,7 @@ class BatchService:
         Raises:
             StorageFull: it has as many files, or with these bytes more than it may.
         """
-        files, stored_bytes = await self.files.totals(tenant, self.clock.unix_s())
-        if files >= self.bounds.max_files:
-            raise StorageFull(f"there are {files} files already: delete some, or batches that have ended")
-        if stored_bytes + size_bytes > self.bounds.max_stored_bytes:
-            raise StorageFull(f"all files together may have {self.bounds.max_stored_bytes} bytes: delete some")
+        (await storage_room(self.files, self.bounds, tenant, self.clock.unix_s())).check(size_bytes)
 
     async def add(
         self, tenant: str, api: Api, record: Record, *, input_file_id: str, batch_id: str = "", ready: bool = False

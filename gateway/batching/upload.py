@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator
 
 from gateway.batching.bounds import BatchBounds
-from gateway.batching.file_store import WHOLE, FileStore, FileWriter, StorageFull, StoredFile, new_file_id
+from gateway.batching.file_store import WHOLE, FileStore, FileWriter, StoredFile, new_file_id
+from gateway.batching.storage_room import StorageRoom, storage_room
 from gateway.errors import BodyTooLarge, InvalidRequest
 from gateway.ports import Clock
 from gateway.stores.row_values import label
@@ -34,7 +35,7 @@ class Upload:
         self._now_unix_s = clock.unix_s()
         self._fields: dict[str, bytes] = {}
         self._writer: FileWriter | None = None
-        self._stored_bytes = 0
+        self._room: StorageRoom | None = None
 
     async def take(self, form: FormReader, pieces: AsyncIterator[bytes]) -> StoredFile:
         """The file, when all of it is here; nothing of it is left where it is refused.
@@ -53,9 +54,8 @@ class Upload:
         return file
 
     async def _read(self, form: FormReader, pieces: AsyncIterator[bytes]) -> None:
-        files, self._stored_bytes = await self._files.totals(self._tenant, self._now_unix_s)
-        if files >= self._bounds.max_files:
-            raise StorageFull(f"there are {files} files already: delete some")
+        self._room = await storage_room(self._files, self._bounds, self._tenant, self._now_unix_s)
+        self._room.check(0)
         part = Part("", None)
         async for piece in pieces:
             for found in form.feed(piece):
@@ -92,13 +92,12 @@ class Upload:
         )
 
     async def _put(self, data: bytes) -> None:
-        writer = self._writer
-        if writer is None:
+        writer, room = self._writer, self._room
+        if writer is None or room is None:
             return
         if writer.size_bytes + len(data) > self._bounds.max_file_bytes:
             raise BodyTooLarge(f"a file may have {self._bounds.max_file_bytes} bytes")
-        if self._stored_bytes + writer.size_bytes + len(data) > self._bounds.max_stored_bytes:
-            raise StorageFull(f"all files together may have {self._bounds.max_stored_bytes} bytes: delete some")
+        room.check(writer.size_bytes + len(data))
         await writer.put(data)
 
     def _note(self, name: str, data: bytes) -> None:

@@ -15,6 +15,7 @@ from gateway.openapi.page import Page
 from gateway.openapi.told import Parameter, Shape, Told, in_path, json_answer_of
 from gateway.pages.json_answer import json_answer
 from gateway.stores.responses import KeptResponse, ResponseMemory
+from gateway.wire.page_ends import page_ends
 
 
 class DeletedResponse(Struct, kw_only=True):
@@ -114,8 +115,8 @@ class ResponsePages:
         if _asked(request, "order", ("desc", "asc")) != "asc":
             named.reverse()
         page = {"object": "list", "data": named, "has_more": False}
-        ends = {"first_id": named[0]["id"], "last_id": named[-1]["id"]} if named else {}
-        return json_answer({**page, **ends})
+        first, last = page_ends([item["id"] for item in named])
+        return json_answer({**page, **({"first_id": first, "last_id": last} if named else {})})
 
     async def _compact(self, _: Request) -> Response:
         raise NotFound("conversations are not compacted here: send the turns that count")

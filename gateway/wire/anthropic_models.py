@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gateway.wire.page_ends import page_ends
+
 _MOST_CARDS = 1000
 _USUAL_CARDS = 20
 
@@ -35,9 +37,10 @@ def model_page(models: Sequence[str], created_unix_s: int, query: Mapping[str, s
     if before in names:
         names = names[: names.index(before)]
     page = names[-size:] if before is not None and after is None else names[:size]
+    first, last = page_ends(page)
     return {
         "data": [model_info(name, created_unix_s) for name in page],
         "has_more": len(page) < len(names),
-        "first_id": page[0] if page else None,
-        "last_id": page[-1] if page else None,
+        "first_id": first,
+        "last_id": last,
     }
