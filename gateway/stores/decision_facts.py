@@ -4,6 +4,7 @@ Enough to make the decision anew: what of the request policies may look at, the 
 worth, the snapshot of every candidate, and the bills that came out.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,10 +13,12 @@ from msgspec import Struct
 
 from gateway.conversation import Sampling
 from gateway.forecast import Forecast
-from gateway.stores.facts_layout import laid, named
+from gateway.stores.facts_layout import ROW, laid, named
 from gateway.types import Arrival, Bill, Candidate, ChatRequest, Context, Exclusion, LedgerEntry
 from gateway.worth import Deadline, Worth
 
+IN_ROW = (*ROW, "trace_id")
+"""Columns of ``requests`` that are not kept a second time with the decision."""
 _PLAIN_BYTES = 1024
 """Facts of one or two candidates stay as they are: to press them saves little, and takes as long as to write a row."""
 _PRESSED = b"\x28\xb5\x2f\xfd"
@@ -83,8 +86,8 @@ def pressed(facts: bytes) -> bytes:
     return _PRESS.compress(facts) if len(facts) > _PLAIN_BYTES else facts
 
 
-def read_facts(kept: bytes) -> DecisionFacts:
-    """What was kept.
+def read_facts(kept: bytes, row: Mapping[str, Any]) -> DecisionFacts:
+    """What was kept. ``row`` has the columns ``IN_ROW`` of the request.
 
     Raises:
         ValueError: it is damaged, or of a version that cannot be read.
@@ -93,7 +96,7 @@ def read_facts(kept: bytes) -> DecisionFacts:
         if kept.startswith(_PRESSED):
             kept = zstandard.ZstdDecompressor().decompress(kept, max_output_size=_MOST_FACTS_BYTES)
         if kept and kept[0] in _FIRST_OF_LAID:
-            kept = _ENCODE(named(_LAID.decode(kept)))
+            kept = _ENCODE(named(_LAID.decode(kept), row))
         return _DECODER.decode(kept)
     except (zstandard.ZstdError, msgspec.DecodeError, TypeError, ValueError) as error:
         raise ValueError(f"the facts of this decision cannot be read: {error}") from error

@@ -5,7 +5,7 @@ The names of the places are here. Where one of the structs that they are of chan
 places: a layout of another length, or one that says so in its first place, is added beside this one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -18,19 +18,12 @@ from gateway.types import Bill, Candidate, Context, Decision, Exclusion
 
 FACTS = ("arrival", "model", "stream", "n", "max_tokens", "sampling", "needs", "prompt_bytes", "forecast", "worth")
 """The first places of a decision's facts; then come its deadline, its bills and its exclusions."""
-ARRIVAL = (
-    "id",
-    "operation",
-    "tenant",
-    "received_s",
-    "received_unix_s",
-    "trace",
-    "session",
-    "deadline_s",
-    "precedence",
-    "task",
-    "format_headers",
-)
+ROW = ("id", "operation", "tenant", "received_unix_s")
+"""What of an arrival stands in the request's own columns, as ``trace_id`` does."""
+ARRIVAL = ("received_s", "session", "deadline_s", "task", "format_headers")
+"""The other first places of an arrival; then come those of its trace, and of its precedence."""
+TRACE = ("span_id", "parent_id", "sampled", "state")
+PRECEDENCE = ("priority", "weight")
 FORECAST = ("prompt_tokens", "output_tokens_p50", "output_tokens_p90", "choices", "units")
 WORTH = ("usd_per_second", "usd_per_success")
 DESCRIBED = ("backend", "model", "capabilities", "carries", "context_tokens", "price", "card", "refuses")
@@ -68,8 +61,17 @@ _descriptions: dict[tuple[Any, ...], tuple[tuple[Any, ...], Raw]] = {}
 def laid(decision: Decision, ctx: Context) -> tuple[Any, ...]:
     """The facts of a decision at their places, to be encoded."""
     request = ctx.request
+    arrival, trace, precedence = request.arrival, request.arrival.trace, request.arrival.precedence
     return (
-        astuple(request.arrival),
+        (
+            arrival.received_s,
+            arrival.session,
+            arrival.deadline_s,
+            arrival.task,
+            arrival.format_headers,
+            (trace.span_id, trace.parent_id, trace.sampled, trace.state),
+            (precedence.priority, precedence.weight),
+        ),
         request.model,
         request.stream,
         request.n,
@@ -85,8 +87,10 @@ def laid(decision: Decision, ctx: Context) -> tuple[Any, ...]:
     )
 
 
-def named(facts: Sequence[Any]) -> dict[str, Any]:
+def named(facts: Sequence[Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """What ``laid`` was given, by the names of its fields, as it comes out of the decoder.
+
+    ``row`` has the columns ``ROW`` and ``trace_id`` of the request.
 
     Raises:
         ValueError: there are fewer values than places, or more.
@@ -95,7 +99,7 @@ def named(facts: Sequence[Any]) -> dict[str, Any]:
     *known, deadline, order, excluded = facts
     found = dict(zip(FACTS, known, strict=True))
     return found | {
-        "arrival": dict(zip(ARRIVAL, found["arrival"], strict=True)),
+        "arrival": _named_arrival(found["arrival"], row),
         "forecast": dict(zip(FORECAST, found["forecast"], strict=True)),
         "worth": dict(zip(WORTH, found["worth"], strict=True)),
         "deadline": deadline,
@@ -107,6 +111,16 @@ def named(facts: Sequence[Any]) -> dict[str, Any]:
             {"candidate": _named_candidate(described, live), "filter": name, "reason": reason, "param": param}
             for described, live, name, reason, param in excluded
         ],
+    }
+
+
+def _named_arrival(values: Sequence[Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    *known, trace, precedence = values
+    return {
+        **{name: row[name] for name in ROW},
+        **dict(zip(ARRIVAL, known, strict=True)),
+        "trace": {"trace_id": row["trace_id"], **dict(zip(TRACE, trace, strict=True))},
+        "precedence": dict(zip(PRECEDENCE, precedence, strict=True)),
     }
 
 
@@ -143,8 +157,8 @@ def _described(values: tuple[Any, ...]) -> Raw:
 
 
 def _stated(price: Price | None) -> dict[str, Any] | None:
-    """What the price says: it has two dozen fields, of which two or three have a value."""
+    """What the price says: it has two dozen fields, of which two or three have a value. No price is not one of zero."""
     if price is None:
         return None
-    values = {field.name: getattr(price, field.name) for field in fields(price)}
-    return {name: value for name, value in values.items() if value not in (None, (), {})}
+    values = {field.name: (getattr(price, field.name), field.default) for field in fields(Price)}
+    return {name: value for name, (value, unsaid) in values.items() if value != unsaid and value not in ((), {})}

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gateway.errors import ConfigurationError
 from gateway.price import PICO_USD_PER_USD
-from gateway.stores.decision_facts import DecisionFacts, read_facts
+from gateway.stores.decision_facts import IN_ROW, DecisionFacts, read_facts
 from gateway.stores.ledger_lost import LedgerLost
 from gateway.stores.prompt_blocks import read_ids
 from gateway.stores.tables import LedgerTables
@@ -20,7 +20,9 @@ _SERVED = """
     ORDER BY received_unix_s, seq
     LIMIT :most
 """
-_DECISION = "SELECT route, decision FROM requests WHERE id = :id ORDER BY seq DESC LIMIT 1"
+_DECISION = f"""
+    SELECT route, decision, {", ".join(IN_ROW)} FROM requests WHERE id = :id ORDER BY seq DESC LIMIT 1
+"""  # noqa: S608  # our own names
 _PAGE_ROWS = 5000
 _BEFORE_ALL_UNIX_S = -1e18
 
@@ -58,12 +60,12 @@ async def kept_decision(tables: LedgerTables, request_id: str, *, where: str) ->
         raise ConfigurationError(f"the ledger cannot be read: {error}", file=where) from error
     if not found:
         raise ConfigurationError(f"there is no request `{request_id}`", file=where)
-    ((route, kept),) = found
+    ((route, kept, *row),) = found
     if kept is None:
         hint = "it was refused before anything was decided, or HEADRACE_LEDGER_DECISIONS was off"
         raise ConfigurationError(f"nothing is kept of a decision on `{request_id}`", file=where, hint=hint)
     try:
-        return KeptDecision(route=route, facts=read_facts(kept))
+        return KeptDecision(route=route, facts=read_facts(kept, dict(zip(IN_ROW, row, strict=True))))
     except ValueError as error:
         raise ConfigurationError(str(error), file=where) from error
 

@@ -11,7 +11,7 @@ from gateway.card import Card
 from gateway.decide import decide
 from gateway.forecast import Forecast
 from gateway.ledger.redaction import without_words
-from gateway.price import Price
+from gateway.price import Price, PriceChange, PriceTier
 from gateway.rules.world import World
 from gateway.stores import facts_layout as layout
 from gateway.stores.decision_facts import DecisionFacts, facts_of, pressed, read_facts
@@ -40,6 +40,12 @@ POLICY = """
 """
 
 
+def _read(kept: bytes, arrival: Arrival) -> DecisionFacts:
+    """The facts, with what the row has of the arrival."""
+    row = {name: getattr(arrival, name) for name in layout.ROW}
+    return read_facts(kept, {**row, "trace_id": arrival.trace.trace_id})
+
+
 @pytest.fixture
 def decided(
     make_world: Callable[..., World], make_scene: Any, make_context: Any, make_request: Any, make_entry: Any, clock: Any
@@ -55,7 +61,7 @@ def decided(
 def test_a_decision_can_be_made_anew_from_what_is_kept(decided: tuple[World, LedgerEntry]) -> None:
     """The same candidates, the same bills, the same order and the same exclusions."""
     world, entry = decided
-    facts = read_facts(pressed(facts_of(entry) or b""))
+    facts = _read(pressed(facts_of(entry) or b""), entry.arrival)
     again = decide(world.routes[0], facts.ctx, facts.candidates)
     assert entry.decision is not None
     kept, made = (
@@ -97,9 +103,10 @@ def test_facts_have_a_place_for_each_field() -> None:
     assert described | {*layout.LIVE} == {*Candidate.__struct_fields__}
     begins = Candidate.__struct_fields__.index(layout.LIVE[0])
     assert layout.LIVE == Candidate.__struct_fields__[begins : begins + len(layout.LIVE)]
-    assert [layout.ARRIVAL, layout.FORECAST, layout.WORTH] == [
-        struct.__struct_fields__ for struct in (Arrival, Forecast, Worth)
+    assert [layout.FORECAST, layout.WORTH, layout.PRECEDENCE, ("trace_id", *layout.TRACE)] == [
+        struct.__struct_fields__ for struct in (Forecast, Worth, Precedence, TraceContext)
     ]
+    assert {*layout.ROW, *layout.ARRIVAL, "trace", "precedence"} == {*Arrival.__struct_fields__}
     assert {*DecisionFacts.__struct_fields__} == {*layout.FACTS, "deadline", "order", "excluded"}
 
 
@@ -156,7 +163,7 @@ def test_facts_come_back_as_they_were(decided: tuple[World, LedgerEntry]) -> Non
     )
     out = Exclusion(candidate=full, filter="fits", reason="it is too long", param="messages")
     decision = Decision(order=(bill, bill), excluded=(out,), ctx=ctx)
-    facts = read_facts(facts_of(replace(entry, decision=decision)) or b"")
+    facts = _read(facts_of(replace(entry, decision=decision)) or b"", arrival)
     assert (decision.order, decision.excluded) == (facts.order, facts.excluded)
     assert (arrival, ctx.deadline, ctx.forecast, ctx.worth) == (
         facts.arrival,
@@ -165,7 +172,7 @@ def test_facts_come_back_as_they_were(decided: tuple[World, LedgerEntry]) -> Non
         facts.ctx.worth,
     )
     assert (True, frozenset({"tools"})) == (facts.stream, facts.needs)
-    assert facts == read_facts(msgspec.msgpack.encode(facts))
+    assert facts == read_facts(msgspec.msgpack.encode(facts), {})
 
 
 def test_facts_are_read_whether_they_were_pressed_or_not(decided: tuple[World, LedgerEntry]) -> None:
@@ -175,7 +182,27 @@ def test_facts_are_read_whether_they_were_pressed_or_not(decided: tuple[World, L
     facts = facts_of(replace(entry, decision=replace(entry.decision, order=entry.decision.order[:1], excluded=())))
     assert facts is not None
     assert facts == pressed(facts)
-    assert read_facts(facts) == read_facts(_press(facts))
+    assert _read(facts, entry.arrival) == _read(_press(facts), entry.arrival)
+
+
+@pytest.mark.parametrize(
+    "price",
+    [
+        None,
+        Price(),
+        Price(input_usd_per_mtok=Decimal(1), cached_input_usd_per_mtok=Decimal(0), request_usd=Decimal("0.01")),
+        Price(service_tiers={"flex": PriceChange(input_usd_per_mtok=Decimal("0.5"))}),
+        Price(tiers=(PriceTier(above_prompt_tokens=200_000, output_usd_per_mtok=Decimal(2)),)),
+    ],
+)
+def test_a_price_comes_back_as_it_was(decided: tuple[World, LedgerEntry], price: Price | None) -> None:
+    """What costs nothing is not what has no price of its own."""
+    _, entry = decided
+    assert entry.decision is not None
+    bill = entry.decision.order[0]
+    order = (replace(bill, candidate=replace(bill.candidate, price=price)),)
+    facts = facts_of(replace(entry, decision=replace(entry.decision, order=order)))
+    assert price == _read(facts or b"", entry.arrival).order[0].candidate.price
 
 
 def test_what_was_never_decided_has_no_facts(make_entry: Callable[..., LedgerEntry]) -> None:
@@ -191,4 +218,4 @@ def test_what_was_never_decided_has_no_facts(make_entry: Callable[..., LedgerEnt
 def test_damaged_facts_are_a_sentence(kept: bytes) -> None:
     """For whoever asks to have them explained."""
     with pytest.raises(ValueError, match="the facts of this decision cannot be read"):
-        read_facts(kept)
+        read_facts(kept, {})
