@@ -25,11 +25,12 @@ from gateway.wire.sse import SseParser
 from gateway.wire.translation import AnswerReader
 from gateway.wire.upstream_codes import error_inside
 from gateway.wire.upstream_json import Fields, object_at, objects, opened_object, text_at
+from gateway.wire.whole_reader import WholeReader
 
 
 def anthropic_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
     """A reader of one answer; see ``ReaderOf``."""
-    return AnthropicStreamReader() if streamed else AnthropicWholeReader()
+    return AnthropicStreamReader() if streamed else WholeReader(_read_whole)
 
 
 class AnthropicStreamReader:
@@ -130,35 +131,23 @@ class AnthropicStreamReader:
             deltas.append(UsageReport(usage=counted))
 
 
-class AnthropicWholeReader:
-    """See ``AnswerReader``: collects the body, which is read at its end."""
-
-    def __init__(self) -> None:
-        self.error: UpstreamError | None = None
-        self._pieces: list[bytes] = []
-
-    def feed(self, data: bytes) -> list[Delta]:
-        """See ``AnswerReader.feed``."""
-        self._pieces.append(data)
-        return []
-
-    def end(self) -> list[Delta]:
-        """See ``AnswerReader.end``."""
-        message = opened_message(b"".join(self._pieces))
-        counts = AnthropicCounts()
-        counts.take(message.get("usage"))
-        deltas: list[Delta] = [_start(message)]
-        calls = 0
-        for block in objects(message["content"]):
-            deltas += block_deltas(block, calls)
-            calls += block.get("type") == "tool_use"
-        finish = _finish(message)
-        if finish is not None:
-            deltas.append(finish)
-        if counts.usage is not None:
-            deltas.append(UsageReport(usage=counts.usage))
-        deltas.append(AnswerEnd())
-        return deltas
+def _read_whole(body: bytes) -> list[Delta]:
+    """All that a whole answer says."""
+    message = opened_message(body)
+    counts = AnthropicCounts()
+    counts.take(message.get("usage"))
+    deltas: list[Delta] = [_start(message)]
+    calls = 0
+    for block in objects(message["content"]):
+        deltas += block_deltas(block, calls)
+        calls += block.get("type") == "tool_use"
+    finish = _finish(message)
+    if finish is not None:
+        deltas.append(finish)
+    if counts.usage is not None:
+        deltas.append(UsageReport(usage=counts.usage))
+    deltas.append(AnswerEnd())
+    return deltas
 
 
 def opened_message(body: bytes) -> Fields:

@@ -27,6 +27,7 @@ from gateway.wire.tool_calls import ToolCallRepair
 from gateway.wire.translation import AnswerReader
 from gateway.wire.upstream_codes import broken_off, error_inside
 from gateway.wire.upstream_json import text_of
+from gateway.wire.whole_reader import WholeReader
 
 
 class _Output(msgspec.Struct):
@@ -67,7 +68,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 def chat_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
     """A reader of one answer; see ``ReaderOf``."""
-    return ChatStreamReader() if streamed else ChatWholeReader()
+    return ChatStreamReader() if streamed else WholeReader(_read_whole)
 
 
 class ChatStreamReader:
@@ -121,30 +122,18 @@ class ChatStreamReader:
         self.error = self._content.broken
 
 
-class ChatWholeReader:
-    """See ``AnswerReader``: collects the body, which is read at its end."""
-
-    def __init__(self) -> None:
-        self.error: UpstreamError | None = None
-        self._pieces: list[bytes] = []
-
-    def feed(self, data: bytes) -> list[Delta]:
-        """See ``AnswerReader.feed``."""
-        self._pieces.append(data)
-        return []
-
-    def end(self) -> list[Delta]:
-        """See ``AnswerReader.end``."""
-        answer = opened(b"".join(self._pieces), _ANSWER)
-        if not answer.choices:
-            raise UpstreamInvalid("the upstream sent an answer without choices")
-        deltas: list[Delta] = []
-        content = _Content()
-        content.read(answer, deltas)
-        if content.broken is not None:
-            raise content.broken
-        deltas.append(AnswerEnd())
-        return deltas
+def _read_whole(body: bytes) -> list[Delta]:
+    """All that a whole answer says."""
+    answer = opened(body, _ANSWER)
+    if not answer.choices:
+        raise UpstreamInvalid("the upstream sent an answer without choices")
+    deltas: list[Delta] = []
+    content = _Content()
+    content.read(answer, deltas)
+    if content.broken is not None:
+        raise content.broken
+    deltas.append(AnswerEnd())
+    return deltas
 
 
 class _Content:

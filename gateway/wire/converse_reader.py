@@ -5,6 +5,7 @@ Nothing marks a stream's end but the connection's; what was counted comes after 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -28,6 +29,7 @@ from gateway.wire.deltas import (
 from gateway.wire.translation import ReaderOf
 from gateway.wire.upstream_codes import error_inside
 from gateway.wire.upstream_json import Fields, object_at, objects, opened_object, text_at, tokens_at
+from gateway.wire.whole_reader import WholeReader
 
 _REASONS = {
     "content_filtered": "content_filter",
@@ -63,7 +65,9 @@ class EventParser(Protocol):
 
 def converse_reader(model: str, parser: Callable[[], EventParser]) -> ReaderOf:
     """Makes readers of answers by ``model``, whose name Converse does not tell."""
-    return lambda streamed: ConverseStreamReader(model, parser()) if streamed else ConverseWholeReader(model)
+    return lambda streamed: (
+        ConverseStreamReader(model, parser()) if streamed else WholeReader(partial(_read_whole, model))
+    )
 
 
 class ConverseStreamReader:
@@ -142,36 +146,22 @@ class ConverseStreamReader:
                 raise _nowhere()
 
 
-class ConverseWholeReader:
-    """See ``AnswerReader``: collects the body, which is read at its end."""
-
-    def __init__(self, model: str) -> None:
-        self.error: UpstreamError | None = None
-        self._model = model
-        self._pieces: list[bytes] = []
-
-    def feed(self, data: bytes) -> list[Delta]:
-        """See ``AnswerReader.feed``."""
-        self._pieces.append(data)
-        return []
-
-    def end(self) -> list[Delta]:
-        """See ``AnswerReader.end``."""
-        body = b"".join(self._pieces)
-        if not body.strip():
-            raise UpstreamInvalid("the upstream sent an empty answer")
-        answer = opened_object(body)
-        message = object_at(object_at(answer, "output"), "message")
-        if not isinstance(message.get("content"), list):
-            if "message" in answer:
-                raise error_inside(body, "the upstream reported an error in place of an answer")
-            raise UpstreamInvalid("the upstream sent an answer without content")
-        deltas: list[Delta] = [AnswerStart(model=self._model)]
-        calls = 0
-        for block in objects(message["content"]):
-            deltas += _block(block, calls)
-            calls += "toolUse" in block
-        return [*deltas, _finish(answer), *_counted(answer), AnswerEnd()]
+def _read_whole(model: str, body: bytes) -> list[Delta]:
+    """All that a whole answer says, of a model that it does not name."""
+    if not body.strip():
+        raise UpstreamInvalid("the upstream sent an empty answer")
+    answer = opened_object(body)
+    message = object_at(object_at(answer, "output"), "message")
+    if not isinstance(message.get("content"), list):
+        if "message" in answer:
+            raise error_inside(body, "the upstream reported an error in place of an answer")
+        raise UpstreamInvalid("the upstream sent an answer without content")
+    deltas: list[Delta] = [AnswerStart(model=model)]
+    calls = 0
+    for block in objects(message["content"]):
+        deltas += _block(block, calls)
+        calls += "toolUse" in block
+    return [*deltas, _finish(answer), *_counted(answer), AnswerEnd()]
 
 
 def _block(block: Fields, calls: int) -> list[Delta]:

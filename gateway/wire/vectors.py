@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gateway.conversation import prompt_count
-from gateway.errors import UpstreamError, UpstreamInvalid
+from gateway.errors import UpstreamInvalid
 from gateway.price import Usage
 from gateway.types import ChatRequest, Operation
 from gateway.wire.deltas import AnswerEnd, Delta, UsageReport, VectorsAnswer
@@ -23,6 +23,7 @@ from gateway.wire.openai_usage import read_usage
 from gateway.wire.openai_whole import opened
 from gateway.wire.translation import AnswerReader, AnswerWriter, WriterOf
 from gateway.wire.upstream_json import text_at, text_of
+from gateway.wire.whole_reader import WholeReader
 
 _ENCODE = msgspec.json.Encoder().encode
 _BASE64 = b'"base64"'
@@ -45,24 +46,6 @@ class _OpenAIAnswer(msgspec.Struct):
 _OPENAI_ANSWER = msgspec.json.Decoder(_OpenAIAnswer)
 
 
-class _WholeReader:
-    """See ``AnswerReader``: collects the body, which ``read`` makes deltas of."""
-
-    def __init__(self, read: Callable[[bytes], list[Delta]]) -> None:
-        self.error: UpstreamError | None = None
-        self._read = read
-        self._pieces: list[bytes] = []
-
-    def feed(self, data: bytes) -> list[Delta]:
-        """See ``AnswerReader.feed``."""
-        self._pieces.append(data)
-        return []
-
-    def end(self) -> list[Delta]:
-        """See ``AnswerReader.end``."""
-        return self._read(b"".join(self._pieces))
-
-
 def openai_vectors_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
     """Reads OpenAI's; see ``ReaderOf``."""
     return _reader(streamed, _read_openai)
@@ -76,7 +59,7 @@ def ollama_vectors_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # th
 def _reader(streamed: bool, read: Callable[[bytes], list[Delta]]) -> AnswerReader:  # noqa: FBT001  # private
     if streamed:
         raise UpstreamInvalid("the upstream streamed embeddings")
-    return _WholeReader(read)
+    return WholeReader(read)
 
 
 def _read_openai(body: bytes) -> list[Delta]:

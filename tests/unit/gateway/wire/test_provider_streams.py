@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import UpstreamError, UpstreamFailed, UpstreamRateLimited, UpstreamTruncated
-from gateway.wire.chat_reader import ChatStreamReader, ChatWholeReader
+from gateway.wire.chat_reader import ChatStreamReader, chat_reader
 from gateway.wire.deltas import ChoiceFinish
 from gateway.wire.openai_stream import OpenAIStream
 from gateway.wire.openai_usage import read_usage
@@ -45,7 +45,7 @@ def test_an_end_that_is_none_is_an_error(read: Read, reason: str) -> None:
 
 
 def _read(body: bytes) -> Any:
-    reader = ChatWholeReader()
+    reader = chat_reader(streamed=False)
     reader.feed(body)
     return reader.end()
 
