@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
         self._writing_paused = False
         self._write_slices()
 
-    # ---- writing ----------------------------------------------------------------------------------------------------
+    # ---- writing and taking -----------------------------------------------------------------------------------------
 
     @property
     def _all_taken(self) -> bool:
@@ -251,8 +251,6 @@ class Connection(asyncio.Protocol):
             self._open = False
             self._write_failed = True
 
-    # ---- taking ----------------------------------------------------------------------------------------------------
-
     def taken(self) -> bytes:
         """All of the body that waits; there is room for more."""
         pieces = self.answer.pieces
@@ -266,8 +264,11 @@ class Connection(asyncio.Protocol):
 
     def _is_needed(self, take: Callable[[bytes], Step], task: asyncio.Task[Any]) -> bool:
         """Has what came taken, and tells whether its task has to go on: to wait for the client, or at the end."""
+        pieces = self.answer.pieces
+        taken = b"".join(pieces)
+        pieces.clear()
         try:
-            step = take(self.taken())
+            step = take(taken)
             self._rest = None if step is AT_ONCE else take_first_step(step, task, self.loop)
         except Exception as error:  # noqa: BLE001  # it is raised where the body is waited for
             self._taker = None

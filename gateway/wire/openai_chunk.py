@@ -6,7 +6,9 @@ import msgspec
 from msgspec import Raw
 
 from gateway.errors import UpstreamInvalid
+from gateway.price import Usage
 from gateway.wire.openai_output import Output
+from gateway.wire.openai_usage import UsualUsage, read_usage
 
 
 class Choice(msgspec.Struct):
@@ -29,14 +31,27 @@ class Chunk(msgspec.Struct):
     id: Any = None
     created: Any = None
     choices: list[Choice] | None = None
-    usage: Any = None
+    usage: UsualUsage | None = None
     error: Any = None
     model: Any = None
     x_groq: Any = None
     obfuscation: Raw = Raw()
 
+    def counted(self) -> Usage | None:
+        """What it says was used, if anything."""
+        return self.usage.counted() if self.usage is not None else None
+
+
+class _OddChunk(Chunk):
+    usage: Any = None
+
+    def counted(self) -> Usage | None:
+        """See ``Chunk.counted``: read with tolerance."""
+        return read_usage(self.usage)
+
 
 _CHUNK = msgspec.json.Decoder(Chunk)
+_ODD_CHUNK = msgspec.json.Decoder(_OddChunk)
 
 
 def read_chunk(data: bytes) -> Chunk:
@@ -47,5 +62,13 @@ def read_chunk(data: bytes) -> Chunk:
     """
     try:
         return _CHUNK.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return _read_oddly(data)
+
+
+def _read_oddly(data: bytes) -> Chunk:
+    """The same, where its usage is not as most write it."""
+    try:
+        return _ODD_CHUNK.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error

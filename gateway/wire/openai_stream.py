@@ -19,7 +19,7 @@ from gateway.wire.openai_answer import DONE
 from gateway.wire.openai_chunk import Choice, Chunk, read_chunk
 from gateway.wire.openai_output import is_nothing, shown_bytes, shown_text
 from gateway.wire.openai_usage import read_usage
-from gateway.wire.sse import SseEvent, SseParser, frame
+from gateway.wire.sse import SseParser, frame
 from gateway.wire.stream_look import StreamLook
 from gateway.wire.tool_calls import ToolCallRepair
 from gateway.wire.upstream_codes import broken_off, error_inside
@@ -103,16 +103,13 @@ class OpenAIStream(StreamLook):
             return b"" if self.over else self._feed_by_event(data)
         if len(data) > self._max_event_bytes:
             return self._feed_events(data)
-        alike_bytes = self._alike_bytes(data)
-        if alike_bytes == len(data):
-            return data
-        rest = data[alike_bytes:]
-        if self._mould is None and self._moulds_left:
-            return self._feed_by_event(rest)
-        plain_bytes = self._plain_bytes(rest)
-        if plain_bytes == len(rest):
-            return data
-        return data[: alike_bytes + plain_bytes] + self._feed_events(rest[plain_bytes:])
+        alike_bytes = 0
+        if self._mould is not None:
+            alike_bytes, text_bytes = self._mould.fits(data)
+            self.output_bytes += text_bytes
+            if alike_bytes == len(data):
+                return data
+        return data[:alike_bytes] + self._feed_unlike(data[alike_bytes:])
 
     def end(self) -> bytes:
         """See ``StreamView.end``."""
@@ -126,8 +123,23 @@ class OpenAIStream(StreamLook):
             raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
         return self._finish()
 
+    def _feed_unlike(self, data: bytes) -> bytes:
+        """Takes what is not like the event that was looked into; the next one is, where they look otherwise now."""
+        mould = self._mould
+        if self._moulds_left and (mould is None or (not data.startswith(mould.before) and data.find(b"\n\n") >= 0)):
+            self._mould = None
+            return self._feed_by_event(data)
+        plain_bytes = self._plain_bytes(data)
+        if plain_bytes == len(data):
+            return data
+        return data[:plain_bytes] + self._feed_events(data[plain_bytes:])
+
     def _feed_events(self, data: bytes) -> bytes:
-        out = b"".join([self._event(event) for event in self._parser.feed(data)])
+        alone = self._parser.usual(data)
+        if alone:
+            out = self._event(alone, b"")
+        else:
+            out = b"".join([self._event(event.data, event.event) for event in self._parser.feed(data)])
         knows = self._mould is not None or not self._moulds_left
         self._flows = self.visible and knows and self._parser.idle and not self.over
         return out
@@ -146,19 +158,6 @@ class OpenAIStream(StreamLook):
                 out.append(self.feed(data[begin:]))
                 break
         return b"".join(out)
-
-    def _alike_bytes(self, data: bytes) -> int:
-        """The length of the events at the beginning that are like one that was looked into, and counts their text.
-
-        Where there are none, the next event is looked into.
-        """
-        if self._mould is None:
-            return 0
-        alike_bytes, text_bytes = self._mould.fits(data)
-        if self._moulds_left and not data.startswith(self._mould.before) and data.find(b"\n\n") >= 0:
-            self._mould = None
-        self.output_bytes += text_bytes
-        return alike_bytes
 
     def _plain_bytes(self, data: bytes) -> int:
         """The length of the whole events at the beginning that are in canonical form, and counts their text.
@@ -181,13 +180,12 @@ class OpenAIStream(StreamLook):
         self.output_bytes += max(end - events * (self._envelope_bytes + _FRAME_BYTES), events)
         return end
 
-    def _event(self, event: SseEvent) -> bytes:
-        data = event.data
+    def _event(self, data: bytes, name: bytes) -> bytes:
         if self.over or not data:
             return b""
         if data.strip() == b"[DONE]":
             return self._finish()
-        if event.event == b"error":
+        if name == b"error":
             return self._fail(data)
         knows = self._mould is not None or not self._moulds_left
         if self.visible and knows and data.endswith(b"}") and _MATTERS.search(data) is None:
@@ -204,7 +202,9 @@ class OpenAIStream(StreamLook):
         if not self._began:
             self._open(chunk)
             self._began = bool(chunk.choices)  # an envelope without one is not yet an answer
-        text_bytes = sum(self._look(choice) for choice in chunk.choices or ())
+        text_bytes = 0
+        for choice in chunk.choices or ():
+            text_bytes += self._look(choice)
         if self.error is not None:
             return b""
         if text_bytes:
@@ -213,7 +213,7 @@ class OpenAIStream(StreamLook):
         if self._mould is None and self._moulds_left and self.visible:
             self._learn(chunk, data, text_bytes)
         repaired = self._with_tool_calls_repaired(chunk, data)
-        usage = read_usage(chunk.usage)
+        usage = chunk.counted()
         if usage is not None:
             return self._without_usage(repaired, usage, bool(chunk.choices))
         self.usage = self.usage or read_usage(groqs.get("usage"))
@@ -248,7 +248,7 @@ class OpenAIStream(StreamLook):
     def _with_tool_calls_repaired(self, chunk: Chunk, data: bytes) -> bytes:
         changes: dict[int, Raw] = {}
         for at, choice in enumerate(chunk.choices or ()):
-            if choice.delta is None or is_nothing(choice.delta.tool_calls):
+            if choice.delta is None or not choice.delta.tool_calls or is_nothing(choice.delta.tool_calls):
                 continue
             entries = self._tool_calls.repair(choice.place, _decoded(_LIST, bytes(choice.delta.tool_calls)))
             if entries is not None:
@@ -265,6 +265,8 @@ class OpenAIStream(StreamLook):
     def _without_usage(self, data: bytes, usage: Usage, has_choices: bool) -> bytes:  # noqa: FBT001  # private, one call
         """Keeps the counts for the meter and the end of the stream; the rest of the chunk, if any, goes on."""
         self.usage = usage
+        if not (self._include_usage or has_choices):
+            return b""
         fields = _FIELDS.decode(data)
         if self._include_usage:
             self._usage_chunk = fields

@@ -47,6 +47,19 @@ class SseParser:
         """Whether the next byte begins a new line of a new event, so that whole events may be taken as they are."""
         return not (self._at_start or self._after_cr or self._line or self._data or self._event)
 
+    def usual(self, data: bytes) -> bytes:
+        """What one whole event says, where ``data`` is that, without a name and on one line; else empty, and not taken.
+
+        ``feed`` would give the same, for more work.
+        """
+        pending = self._after_cr or self._line or self._data or self._event
+        if pending or not data.startswith(b"data: ") or len(data) > self._max_event_bytes:
+            return b""
+        if data.find(b"\n") != len(data) - 2 or not data.endswith(b"\n") or data.find(b"\r") >= 0:
+            return b""
+        self._at_start = False
+        return data[len(b"data: ") : -2]
+
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events that ``data`` completes.
 

@@ -86,6 +86,26 @@ def test_byte_by_byte_gives_the_events_of_the_naive_reading(stream: bytes) -> No
     assert naive(stream) == feed_all([stream[at : at + 1] for at in range(len(stream))])
 
 
+@given(before=streams, data=st.one_of(streams, streams.map(lambda text: b"data: %b\n\n" % text)), after=streams)
+def test_one_usual_event_is_what_feed_would_give(before: bytes, data: bytes, after: bytes) -> None:
+    """Wherever it comes; what it does not take changes nothing."""
+    parser, other = SseParser(BOUND), SseParser(BOUND)
+    assert parser.feed(before) == other.feed(before)
+    said = parser.usual(data)
+    assert other.feed(data) == ([SseEvent(b"", said)] if said else parser.feed(data))
+    assert (parser.idle, parser.feed(after)) == (other.idle, other.feed(after))
+
+
+def test_an_event_on_one_line_is_usual() -> None:
+    """From the first on; not where something is pending, and not with a name."""
+    parser = SseParser(BOUND)
+    assert b"x" == parser.usual(b"data: x\n\n")
+    assert parser.idle
+    parser.feed(b"data: y\n")
+    assert b"" == parser.usual(b"data: x\n\n")
+    assert b"" == SseParser(BOUND).usual(b"event: e\ndata: x\n\n")
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 @pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
 def test_every_line_end_and_every_offset_give_the_same_events(end: bytes, start: bytes) -> None:
