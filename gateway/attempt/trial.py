@@ -187,7 +187,7 @@ class Trial:
         if isinstance(error, UpstreamError):
             self.failure = error
         try:
-            usage = self._usage(finish, error)
+            usage = finish.usage if finish is not None and finish.usage is not None else self._counted(error)
             charge = NO_CHARGE if usage is None else self._cost.of(usage, model)
             self.attempts = (self._line(usage, charge, model, error, now_s),)
         finally:
@@ -241,10 +241,8 @@ class Trial:
             return None
         return price.cost_usd(Usage(prompt_tokens=forecast.prompt_tokens, units=forecast.units))
 
-    def _usage(self, finish: Finish | None, error: BaseException | None) -> Usage | None:
-        """What the attempt used: as the upstream says, else counted by us and marked so; ``None`` where it refused."""
-        if finish is not None and finish.usage is not None:
-            return finish.usage
+    def _counted(self, error: BaseException | None) -> Usage | None:
+        """What an attempt used whose upstream does not say, marked so; ``None`` where it refused."""
         if not self._sink.begun and isinstance(error, UpstreamError) and not isinstance(error, UpstreamTimeout):
             return None
         if (units := self._ctx.request.units) is not None:

@@ -133,9 +133,7 @@ class Route:
 
     def dropped(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
         """What the request loses on its way to a candidate, by leave of the route's filters."""
-        if not self._droppers:
-            return ()
-        return tuple(name for dropper in self._droppers for name in dropper.drops(ctx, candidate))
+        return tuple([name for dropper in self._droppers for name in dropper.drops(ctx, candidate)])
 
     def deadline_of(self, arrival: Arrival) -> Deadline | None:
         """By when the answer to a request is of use: as the route says, or as the client does where that is sooner."""
