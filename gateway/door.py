@@ -1,19 +1,21 @@
 """The door: who knocks, and with which key. Runs on headers alone, before a body is read or inflated."""
 
 import hashlib
-import random
 from itertools import chain
+from random import getrandbits
 from time import time_ns
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from gateway.clock import SystemClock
 from gateway.errors import HeadersTooLarge, HeadraceError, Unauthenticated
-from gateway.exchange import Exchange, RawHeaders
+from gateway.exchange import Exchange, RawHeaders, RepeatedHeaders
 from gateway.ports import Clock
-from gateway.request_hints import read_hints
+from gateway.request_hints import Hints, read_hints
 from gateway.rules.tenancy import OPEN_HOUSE, Identity, Keys
-from gateway.trace_context import Sampling, new_trace
-from gateway.types import Arrival
+from gateway.trace_context import Parent, Sampling, begin_trace, read_parent
+from gateway.types import Arrival, Operation
 from gateway.wire.format_headers import format_headers
 
 _KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
@@ -21,6 +23,26 @@ _KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 
 _EVERYBODY = Identity(tenant=OPEN_HOUSE)
 _NOBODY = Identity(tenant="")
+
+
+_RANDOM_BITS = 48 + 128 + 64
+_NEVER_ZERO = 1 << 64 | 1
+"""A bit of the trace's id and one of the span's that are always set: no id may be zero."""
+
+
+class Introduction(Struct, frozen=True, gc=False):
+    """What the headers of a request say, which is the same whenever they come again: no secret, nothing that ends.
+
+    ``key_sha256`` is the digest of the key, ``refusal`` why there is none; ``door`` who has read it, since doors differ
+    in what they ask for.
+    """
+
+    door: object
+    key_sha256: str
+    refusal: HeadraceError | None
+    hints: Hints
+    parent: Parent | None
+    format_headers: tuple[tuple[str, str], ...]
 
 
 class Knock(NamedTuple):
@@ -46,6 +68,7 @@ class Door:
         self._max_header_bytes = max_header_bytes
         self._clock = clock or SystemClock()
         self._sampling = sampling or Sampling()
+        self._mark = object()
 
     @property
     def locked(self) -> bool:
@@ -116,27 +139,56 @@ class Door:
 
         ``digest`` is that of a key which was shown before, where the exchange has none in its headers.
         """
-        refusal: HeadraceError | None = None
-        identity = _NOBODY
-        try:
-            identity = self.identity(exchange.headers) if digest is None else self.known(digest)
-        except (HeadersTooLarge, Unauthenticated) as error:
-            refusal = error
-        hints = read_hints(exchange.headers)
+        said = self._introduced(exchange, digest)
+        hints, refusal, identity = said.hints, said.refusal, _NOBODY
+        if refusal is None:
+            try:
+                identity = self.known(said.key_sha256)
+            except Unauthenticated as error:
+                refusal = error
+        request_id, trace_id, span_id = _new_names()
         arrival = Arrival(
-            id=new_request_id(),
+            id=request_id,
             operation=exchange.operation,
             tenant=identity.tenant,
             received_s=self._clock.now_s(),
             received_unix_s=self._clock.unix_s(),
-            trace=new_trace(exchange.headers, self._sampling),
+            trace=begin_trace(said.parent, trace_id, span_id, self._sampling),
             session=hints.session,
             deadline_s=hints.deadline_s,
             precedence=identity.precedence,
             task=hints.task,
-            format_headers=format_headers(exchange.operation, exchange.headers),
+            format_headers=said.format_headers,
         )
         return Knock(arrival, identity, refusal or hints.fault)
+
+    def _introduced(self, exchange: Exchange, digest: str | None) -> Introduction:
+        """What the headers say, read once for all requests that have them in common."""
+        headers = exchange.headers
+        if digest is not None or type(headers) is not RepeatedHeaders:
+            return self._read(exchange.operation, headers, digest)
+        said = headers.notes.said
+        if not isinstance(said, Introduction) or said.door is not self._mark:
+            said = self._read(exchange.operation, headers, digest)
+            if said.refusal is None and said.hints.fault is None:  # an error is told once, and is another the next time
+                headers.notes.said = said
+        return said
+
+    def _read(self, operation: Operation, headers: RawHeaders, digest: str | None) -> Introduction:
+        refusal: HeadraceError | None = None
+        if digest is None:
+            try:
+                digest = self.digest(headers)
+            except (HeadersTooLarge, Unauthenticated) as error:
+                digest, refusal = "", error
+        return Introduction(
+            door=self._mark,
+            key_sha256=digest,
+            refusal=refusal,
+            hints=read_hints(headers),
+            parent=read_parent(headers),
+            format_headers=format_headers(operation, headers),
+        )
 
 
 def new_request_id() -> str:
@@ -144,7 +196,14 @@ def new_request_id() -> str:
 
     Names in the order of time let the ledger's index grow at its end, which is half of what random ones cost it.
     """
-    return f"req_{time_ns() // 1_000_000:012x}{random.getrandbits(48):012x}"  # a name, not a secret
+    return _new_names()[0]
+
+
+def _new_names() -> tuple[str, str, str]:
+    """Names for a request, a trace and a span, out of one draw: names, not secrets."""
+    drawn = time_ns() // 1_000_000 << _RANDOM_BITS | getrandbits(_RANDOM_BITS) | _NEVER_ZERO
+    digits = drawn.to_bytes(36, "big").hex()
+    return f"req_{digits[:24]}", digits[24:56], digits[56:]
 
 
 def _key(name: bytes, value: bytes) -> bytes:

@@ -11,6 +11,23 @@ from gateway.types import Operation
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
+class Notes:
+    """What a door has read of header fields, ``said``, kept for as long as the same ones may come again."""
+
+    __slots__ = ("said",)
+
+    def __init__(self) -> None:
+        self.said: object = None
+
+
+class RepeatedHeaders(list[tuple[bytes, bytes]]):
+    """Header fields that have come before on their connection, but for the length of the body; ``notes`` are of all."""
+
+    __slots__ = ("notes",)
+
+    notes: Notes
+
+
 class Exchange(Protocol):
     """One HTTP exchange. ``headers`` are the client's, names in lower case, in the order in which they came.
 

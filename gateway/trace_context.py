@@ -51,6 +51,42 @@ def new_span_id() -> str:
     return f"{getrandbits(64) or 1:016x}"
 
 
+class Parent(Struct, frozen=True, gc=False):
+    """The caller's span, as its headers tell it; ``sampled`` is whether the caller records it."""
+
+    trace_id: str
+    span_id: str
+    sampled: bool
+    state: str = ""
+
+
+def read_parent(headers: Iterable[tuple[bytes, bytes]]) -> Parent | None:
+    """Whose span a request is a part of; ``None`` where the headers name none, or more than one.
+
+    Args:
+        headers: pairs of lower-case name and value, as ASGI gives them.
+    """
+    found = [header for header in headers if header[0] in _HEADERS]
+    parents = [value for name, value in found if name == b"traceparent"]
+    parent = _parse_parent(parents[0]) if len(parents) == 1 else None
+    if parent is None:
+        return None
+    return Parent(*parent, _parse_state([value for name, value in found if name == b"tracestate"]))
+
+
+def begin_trace(parent: Parent | None, trace_id: str, span_id: str, sampling: Sampling = _EVERYTHING) -> TraceContext:
+    """The request's span ``span_id``: in the trace of its parent, or in a new one of that id."""
+    if parent is None:
+        return TraceContext(trace_id=trace_id, span_id=span_id, sampled=sampling.takes(trace_id))
+    return TraceContext(
+        trace_id=parent.trace_id,
+        span_id=span_id,
+        parent_id=parent.span_id,
+        sampled=parent.sampled if sampling.parent_decides else sampling.takes(parent.trace_id),
+        state=parent.state,
+    )
+
+
 def new_trace(headers: Iterable[tuple[bytes, bytes]], sampling: Sampling = _EVERYTHING) -> TraceContext:
     """The request's place in the caller's trace, or in a new one.
 
@@ -58,23 +94,7 @@ def new_trace(headers: Iterable[tuple[bytes, bytes]], sampling: Sampling = _EVER
         headers: pairs of lower-case name and value, as ASGI gives them.
         sampling: whether to record it.
     """
-    parents: list[bytes] = []
-    states: list[bytes] = []
-    for name, value in headers:
-        if name in _HEADERS:
-            (parents if name == b"traceparent" else states).append(value)
-    parent = _parse_parent(parents[0]) if len(parents) == 1 else None
-    if parent is None:
-        trace_id = f"{getrandbits(128) or 1:032x}"
-        return TraceContext(trace_id=trace_id, span_id=new_span_id(), sampled=sampling.takes(trace_id))
-    trace_id, parent_id, sampled = parent
-    return TraceContext(
-        trace_id=trace_id,
-        span_id=new_span_id(),
-        parent_id=parent_id,
-        sampled=sampled if sampling.parent_decides else sampling.takes(trace_id),
-        state=_parse_state(states) if states else "",
-    )
+    return begin_trace(read_parent(headers), f"{getrandbits(128) or 1:032x}", new_span_id(), sampling)
 
 
 def child(trace: TraceContext) -> TraceContext:

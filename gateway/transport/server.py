@@ -15,14 +15,21 @@ from uvicorn._types import ASGI3Application
 from gateway.endpoints import OPERATIONS
 from gateway.errors import HeadraceError
 from gateway.exchange import Exchange, RawHeaders
+from gateway.transport.known_head import KnownHead
+from gateway.transport.request_reader import Stage
 from gateway.transport.response_heads import ResponseHeads
 from gateway.transport.server_exchange import ServerExchange
 from gateway.transport.server_limits import ServerLimits
 from gateway.transport.strict_protocol import StrictProtocol
 from gateway.types import Operation
 from gateway.wire.formats import FORMATS
+from gateway.wire.passages import UPLOADS
 
 _BY_TARGET = {path.encode("ascii"): operation for path, operation in OPERATIONS.items()}
+
+_MOST_HEADS = 8
+"""How many heads of one connection are looked at in order to know them again."""
+_BETWEEN, _BODY = Stage.BETWEEN, Stage.BODY
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +52,27 @@ class InferenceProtocol(StrictProtocol):
     """One connection. Made by uvicorn, of a class that ``protocol_class`` has made."""
 
     inference: ClassVar[Inference]
+    _known: KnownHead | None = None
+    _heads_seen = 0
+    _owed_bytes = 0  # of the body of a request whose head was known
 
     @property
     def default_headers(self) -> RawHeaders:
         """The headers of every answer, the date among them."""
         return self.server_state.default_headers
+
+    def data_received(self, data: bytes) -> None:
+        """As above; a request whose head has come before needs no parser."""
+        if self._known is not None and not self.deaf and not self.transport.is_closing():
+            if self._owed_bytes:
+                self._take_owed(data)
+                return
+            if self.stage is _BETWEEN and self.active is None and self._take_known(self._known, data):
+                return
+        begins, before = self.stage is _BETWEEN and self._heads_seen < _MOST_HEADS, self.cycle
+        super().data_received(data)
+        if begins and self.cycle is not before and isinstance(self.cycle, ServerExchange):
+            self._learn(data, self.cycle)
 
     def dispatch(self, version: str, fault: HeadraceError | None) -> None:
         """Takes a request on an inference route, a faulty one too, so that it is on the ledger; else as above."""
@@ -124,6 +147,46 @@ class InferenceProtocol(StrictProtocol):
         """See ``RequestReader.overdue``."""
         if not (isinstance(self.active, ServerExchange) and self.active.expire()):
             super().overdue()
+
+    def _take_known(self, known: KnownHead, data: bytes) -> bool:
+        """Takes a request whose head is the known one; whether it is."""
+        frame = known.frame(data)
+        if frame is None:
+            return False
+        body_at, digits = frame
+        body_bytes = int(digits)
+        if body_bytes > self.limits.max_body_bytes:
+            return False
+        self.deadline.clear()
+        self.cycle = ServerExchange(
+            self, known.operation, known.headers(digits), expects=False, chunks=True, keep_alive=True, plain=True
+        )
+        self._start_asgi_task(self.cycle, self.app)
+        self.stage = _BODY
+        self._owed_bytes = body_bytes
+        self._take_owed(data[body_at:])
+        return True
+
+    def _take_owed(self, data: bytes) -> None:
+        """Takes more of a body whose length is known; what comes behind it is another request."""
+        owed_bytes = self._owed_bytes
+        surplus = data[owed_bytes:]
+        if surplus:
+            data = data[:owed_bytes]
+        if data:
+            self._owed_bytes = owed_bytes - len(data)
+            self.cycle.feed(data)
+        if not self._owed_bytes:
+            self.stage = _BETWEEN
+            self.end_request()
+        if surplus:
+            self.data_received(surplus)
+
+    def _learn(self, data: bytes, exchange: ServerExchange) -> None:
+        """Keeps the head that was just read in one piece, if the next one may be the same."""
+        self._heads_seen += 1
+        if exchange.plainly_kept and exchange.operation not in UPLOADS and self.limit_concurrency is None:
+            self._known = KnownHead.of(data, exchange.headers, exchange.operation)
 
     def _operation(self) -> Operation | None:
         """The operation of the request's target, found as uvicorn and the ASGI application would."""

@@ -53,6 +53,7 @@ class ServerExchange:
         expects: whether the client waits for ``100 Continue`` before it sends the body.
         chunks: whether the client knows chunked coding; a stream ends with the connection where it does not.
         keep_alive: whether the connection may be used again.
+        plain: whether the body is known to have no content coding, and not to be too long.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class ServerExchange:
         "_held_bytes",
         "_inflater",
         "_pieces",
+        "_plain",
         "_rest",
         "_served",
         "gone",
@@ -86,6 +88,7 @@ class ServerExchange:
         expects: bool,
         chunks: bool,
         keep_alive: bool,
+        plain: bool = False,
     ) -> None:
         self.operation = operation
         self.headers = headers
@@ -97,6 +100,7 @@ class ServerExchange:
         self.task: asyncio.Task[Any] | None = None
         self._connection = connection
         self._chunks = chunks
+        self._plain = plain
         self._expects = expects
         self._complete = False
         self._pieces: list[bytes] = []
@@ -106,10 +110,19 @@ class ServerExchange:
         self._fault: HeadraceError | None = None
         self._served = False
 
+    @property
+    def plainly_kept(self) -> bool:
+        """Whether the connection goes on behind it, and nothing was asked or wrong on the way."""
+        return self.keep_alive and self._chunks and not self._expects and self._fault is None
+
     # ---- the seam ---------------------------------------------------------------------------------------------------
 
     async def body(self) -> bytes:
         """See ``Exchange.body``. From its end on, a hang-up cancels the task of the exchange."""
+        if self._plain and self._complete and self._fault is None:
+            self._served = True
+            pieces = self._pieces
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         inflater = self._decoder()
         if self._fault is not None:
             raise self._fault

@@ -5,6 +5,7 @@ import pytest
 
 from gateway.door import Door, new_request_id
 from gateway.errors import HeadersTooLarge, Unauthenticated
+from gateway.exchange import Notes, RepeatedHeaders
 from gateway.rules.tenancy import OPEN_HOUSE, Identity
 from gateway.types import Operation
 
@@ -164,3 +165,47 @@ def test_a_key_that_was_shown_before_is_known_by_its_digest(door: Door, make_exc
         Door({}, max_header_bytes=4096).digest([]),
         Door({}, max_header_bytes=4096).known("").tenant,
     )
+
+
+def test_headers_that_come_again_are_read_once_by_each_door(door: Door, make_exchange: Any, clock: Any) -> None:
+    """What they say is kept with them; whose the key is now is asked each time, by the door of the day."""
+    headers, trace_id = (
+        RepeatedHeaders([(b"x-api-key", KEY), (b"session-id", b"s")]),
+        "0af7651916cd43dd8448eb211c80319c",
+    )
+    headers.append((b"traceparent", f"00-{trace_id}-b7ad6b7169203331-01".encode()))
+    headers.notes = Notes()
+    arrivals = [door.arrive(make_exchange(headers=headers)).arrival]
+    read = headers.notes.said
+    arrivals.append(door.arrive(make_exchange(headers=headers)).arrival)
+    assert read is headers.notes.said
+    said = [(one.tenant, one.session, one.trace.trace_id) for one in arrivals]
+    assert [("acme", "s", trace_id)] * 2 == said
+    assert 2 == len({one.id for one in arrivals}) == len({one.trace.span_id for one in arrivals})
+    changed = Door({hashlib.sha256(KEY).hexdigest(): Identity(tenant="new")}, max_header_bytes=4096, clock=clock)
+    assert "new" == changed.arrive(make_exchange(headers=headers)).arrival.tenant
+    assert isinstance(
+        Door(dict(list(TENANTS.items())[1:]), max_header_bytes=4096).arrive(make_exchange(headers=headers)).refusal,
+        Unauthenticated,
+    )
+    assert OPEN_HOUSE == Door({}, max_header_bytes=4096).arrive(make_exchange(headers=headers)).arrival.tenant
+
+
+def test_a_key_that_expires_between_two_requests_with_the_same_headers(make_exchange: Any, clock: Any) -> None:
+    """The second is refused: nothing is kept that ends."""
+    headers = RepeatedHeaders([(b"x-api-key", KEY)])
+    headers.notes = Notes()
+    expiring = Identity(tenant="acme", key="ci", expires_unix_s=clock.unix_s() + 10)
+    door = Door({hashlib.sha256(KEY).hexdigest(): expiring}, max_header_bytes=4096, clock=clock)
+    assert door.arrive(make_exchange(headers=headers)).refusal is None
+    clock.now += 10
+    assert isinstance(door.arrive(make_exchange(headers=headers)).refusal, Unauthenticated)
+
+
+def test_an_error_in_headers_that_come_again_is_found_again(door: Door, make_exchange: Any) -> None:
+    """Each time it is another: an error that was raised holds the frames that it went through."""
+    headers = RepeatedHeaders([])
+    headers.notes = Notes()
+    refusals = [door.arrive(make_exchange(headers=headers)).refusal for _ in range(2)]
+    assert all(isinstance(refusal, Unauthenticated) for refusal in refusals)
+    assert refusals[0] is not refusals[1]
