@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint
 from types import ModuleType
 
 from gateway.errors import ConfigurationError
-from gateway.settings import read_settings
+from gateway.process.garbage import no_garbage
 
 _COMMANDS = {
     "serve": "run the gateway",
@@ -35,9 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     outside = {entry.name: entry for entry in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
     try:
         if arguments and arguments[0] in outside:
+            from gateway.settings import read_settings  # noqa: PLC0415  # others load it below
+
             settings = read_settings()
             return int(outside[arguments[0]].load()(arguments[1:], model_dir=settings.model_dir, hub=settings.hub()))
-        parsed = _parser(outside, wanted=arguments[0]).parse_args(arguments)
+        with no_garbage():  # what is loaded here stays, and looking through it takes an eighth of the time
+            parser = _parser(outside, wanted=arguments[0])
+        parsed = parser.parse_args(arguments)
         code = int(_module(parsed.command).run(parsed))
         sys.stdout.flush()
     except BrokenPipeError:  # `headrace plugins | head`: the reader has seen enough
