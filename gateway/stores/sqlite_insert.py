@@ -28,29 +28,28 @@ class BlockInsert:
         self._empty: dict[int, Value] | None = None
         self._statements: dict[int, str] = {}
 
-    def put(self, connection: sqlite3.Connection, rows: Sequence[tuple[Value, ...]]) -> None:
-        """Puts all of them in.
+    def put(self, connection: sqlite3.Connection, columns: Sequence[Sequence[Value]]) -> None:
+        """Puts in rows that are given column by column.
 
         Raises:
             sqlite3.Error: a row is bad; some may be in.
-            ValueError: a row has too many values, or too few.
+            ValueError: there are more columns than the statement has, or fewer, or of different length.
         """
-        if not rows:
+        if not columns[0]:  # of no rows it is not known how many columns they have
             return
-        columns = list(zip(*rows, strict=True))
         if len(columns) != self._width:
             raise ValueError(f"{len(columns)} values for {self._width} columns")
         empty = self._still_empty(columns)
         bound = zip(*[column for place, column in enumerate(columns) if place not in empty], strict=True)
-        values, width = list(chain.from_iterable(bound)), self._width - len(empty)
+        values, rows, width = list(chain.from_iterable(bound)), len(columns[0]), self._width - len(empty)
         at = 0
         for block in _BLOCKS_ROWS:
             statement = self._statements.get(block) or self._statement(block)
-            while len(rows) - at >= block:
+            while rows - at >= block:
                 connection.execute(statement, values[at * width : (at + block) * width])
                 at += block
 
-    def _still_empty(self, columns: Sequence[tuple[Value, ...]]) -> dict[int, Value]:
+    def _still_empty(self, columns: Sequence[Sequence[Value]]) -> dict[int, Value]:
         """What is in the columns that have been empty in all rows, and are in these: NULL, or a text without any."""
         if self._empty is None:
             self._empty = {place: column[0] for place, column in enumerate(columns) if column[0] in {None, ""}}

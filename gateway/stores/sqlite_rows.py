@@ -25,6 +25,7 @@ from gateway.stores.row_statements import (
     Inserts,
     inserts_of,
 )
+from gateway.stores.row_values import Value
 from gateway.stores.rows import Rows
 from gateway.stores.spool import Batch
 from gateway.stores.spool_frames import Columns
@@ -90,15 +91,15 @@ class SqliteRows:
 
     def _insert(self, connection: sqlite3.Connection, batch: Sequence[Rows], columns: Columns) -> int:
         """Puts the rows in, all at once or, where one is bad, one by one; how many requests have bad ones."""
+        if not batch:
+            return 0
         inserts = inserts_of(columns.requests, columns.attempts)
         first_seq = 1 + int(connection.execute(LAST_SEQ).fetchone()[0])
         numbered = tuple(enumerate(batch, first_seq))
         connection.execute("SAVEPOINT batch")
         try:
-            requests = [(seq, *rows.request, *rows.late()) for seq, rows in numbered]
-            self._block_insert(inserts.request).put(connection, requests)
-            attempts = [(seq, *attempt) for seq, rows in numbered for attempt in rows.attempts]
-            self._block_insert(inserts.attempt).put(connection, attempts)
+            self._block_insert(inserts.request).put(connection, _request_columns(numbered))
+            self._block_insert(inserts.attempt).put(connection, _attempt_columns(numbered))
         except _BAD_ROW:
             connection.execute("ROLLBACK TO batch")
             return sum(not _insert_one(connection, inserts, seq, rows) for seq, rows in numbered)
@@ -109,6 +110,19 @@ class SqliteRows:
         if self._keep_s is not None:
             for statement in DELETE_OLD:
                 connection.execute(statement, {"before_unix_s": unix_s - self._keep_s, "most": _PRUNED_AT_ONCE})
+
+
+def _request_columns(numbered: Sequence[tuple[int, Rows]]) -> list[Sequence[Value]]:
+    return [
+        [seq for seq, _ in numbered],
+        *zip(*[rows.request for _, rows in numbered], strict=True),
+        *zip(*[rows.late() for _, rows in numbered], strict=True),
+    ]
+
+
+def _attempt_columns(numbered: Sequence[tuple[int, Rows]]) -> list[Sequence[Value]]:
+    attempts = [(seq, attempt) for seq, rows in numbered for attempt in rows.attempts]
+    return [[seq for seq, _ in attempts], *zip(*[attempt for _, attempt in attempts], strict=True)]
 
 
 def _insert_one(connection: sqlite3.Connection, inserts: Inserts, seq: int, rows: Rows) -> bool:

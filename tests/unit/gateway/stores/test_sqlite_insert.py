@@ -1,5 +1,5 @@
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
@@ -29,6 +29,11 @@ def connection() -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
+def _put(insert: BlockInsert, connection: sqlite3.Connection, rows: list[tuple[Value, ...]]) -> None:
+    columns: list[Sequence[Value]] = list(zip(*rows, strict=True)) if rows else [()] * 6
+    insert.put(connection, columns)
+
+
 def _kept(connection: sqlite3.Connection) -> list[tuple[Value, ...]]:
     return connection.execute("SELECT * FROM t ORDER BY rowid").fetchall()
 
@@ -40,7 +45,7 @@ def test_rows_are_kept_as_they_are(batches: list[list[tuple[Value, ...]]]) -> No
     connection.execute(TABLE)
     insert = BlockInsert(INSERT)
     for batch in batches:
-        insert.put(connection, batch)
+        _put(insert, connection, batch)
     kept = _kept(connection)
     connection.close()
     assert [row for batch in batches for row in batch] == kept
@@ -50,7 +55,7 @@ def test_rows_are_kept_as_they_are(batches: list[list[tuple[Value, ...]]]) -> No
 def test_any_number_of_rows_goes_in(connection: sqlite3.Connection, rows: int) -> None:
     """By blocks, and what is left over."""
     expected = [(number, "", None, 0.5, b"x", None) for number in range(rows)]
-    BlockInsert(INSERT).put(connection, expected)
+    _put(BlockInsert(INSERT), connection, expected)
     assert expected == _kept(connection)
 
 
@@ -59,15 +64,21 @@ def test_a_column_that_was_empty_may_be_full_later(connection: sqlite3.Connectio
     rows: list[tuple[Value, ...]] = [(1, text, None, 0.5, None, number) for text, number in (("", None), ("x", 2)) * 2]
     insert = BlockInsert(INSERT)
     for row in rows:
-        insert.put(connection, [row])
+        _put(insert, connection, [row])
     assert rows == _kept(connection)
 
 
-@pytest.mark.parametrize("row", [(1, "a", None, 0.5, None), (1, "a", None, 0.5, None, 1, 2)])
-def test_rows_of_another_width_are_refused(connection: sqlite3.Connection, row: tuple[Value, ...]) -> None:
-    """Alone and among others: no value gets into another column."""
-    good = (1, "a", None, 0.5, None, 1)
-    for rows in ([row], [good, row]):
-        with pytest.raises(ValueError, match=r"values|argument"):
-            BlockInsert(INSERT).put(connection, rows)
+@pytest.mark.parametrize("columns", [[(1,)] * 5, [(1,)] * 7, [(1, 2), *[("a",)] * 5]])
+def test_columns_that_do_not_fit_are_refused(connection: sqlite3.Connection, columns: list[Sequence[Value]]) -> None:
+    """Too few, too many, or of different length: no value gets into another row or column."""
+    with pytest.raises(ValueError, match=r"values|argument"):
+        BlockInsert(INSERT).put(connection, columns)
     assert [] == _kept(connection)
+
+
+def test_no_rows_are_no_statement(connection: sqlite3.Connection) -> None:
+    """As of a batch of requests that were all refused before there was an attempt."""
+    said: list[str] = []
+    connection.set_trace_callback(said.append)
+    BlockInsert(INSERT).put(connection, [()])
+    assert [] == said
