@@ -115,7 +115,7 @@ class BatchStore:
 
     async def delete(self, batch: Batch) -> None:
         """Takes it away."""
-        await self._tables.write((_DELETE, {"id": batch.id, "tenant": batch.tenant}))
+        await self._tables.free((_DELETE, {"id": batch.id, "tenant": batch.tenant}))
 
     async def counts(self, batch_id: str) -> dict[str, int]:
         """How many lines have which outcome."""

@@ -135,8 +135,8 @@ class FileStore:
         return str(found[0][0]) if found else None
 
     async def delete(self, file_id: str) -> None:
-        """Takes the file away."""
-        await self._tables.write(*_deleting(file_id))
+        """Takes the file away, from a full disk, too."""
+        await self._tables.free(*_deleting(file_id))
 
     async def delete_past(self, now_unix_s: float) -> int:
         """Takes away some of the files whose time is over, and which no batch needs; how many."""
@@ -185,7 +185,7 @@ class FileWriter:
 
     async def discard(self) -> None:
         """Takes away what was written."""
-        await self._tables.write(*_deleting(self.file.id))
+        await self._tables.free(*_deleting(self.file.id))
 
     async def _write(self, length_bytes: int) -> None:
         piece = bytes(self._waiting[:length_bytes])

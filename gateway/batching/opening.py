@@ -26,6 +26,9 @@ from gateway.stores.sql import SqlLedger
 from gateway.stores.tables import LedgerTables, open_tables
 from gateway.telemetry.metrics import Metrics
 
+SPARE_BYTES = 8 * 1024 * 1024
+"""So much of the disk is held back, so that files can be deleted when it is full."""
+
 
 class Batches:
     """Files and batches of one process; nothing, where the operator wants none."""
@@ -56,7 +59,8 @@ def open_batches(
     """The batches of a gateway. Nothing is connected yet, and no file is made."""
     if not settings.batches:
         return Batches()
-    tables, bounds, clock = PreparedTables(open_tables(batches_place(settings))), bounds_of(settings), bench.clock
+    tables = PreparedTables(open_tables(batches_place(settings), spare_bytes=SPARE_BYTES))
+    bounds, clock = bounds_of(settings), bench.clock
     rooms = bench.fleet.rooms
     shop = Workshop(
         tables=tables,

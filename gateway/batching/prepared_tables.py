@@ -29,6 +29,10 @@ class PreparedTables:
         """See ``LedgerTables``."""
         return await self._tables.write(*statements)
 
+    async def free(self, *statements: Statement) -> list[int]:
+        """See ``LedgerTables``."""
+        return await self._tables.free(*statements)
+
     async def close(self) -> None:
         """See ``LedgerTables``."""
         await self._tables.close()

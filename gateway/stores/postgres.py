@@ -151,6 +151,10 @@ class PostgresTables:
         async with self._database.begin() as transaction:
             return [await transaction.changed(statement, values) for statement, values in statements]
 
+    async def free(self, *statements: tuple[str, dict[str, Value]]) -> list[int]:
+        """See ``LedgerTables``: the server's disk is its own affair."""
+        return await self.write(*statements)
+
     async def close(self) -> None:
         """See ``LedgerTables``."""
         await self._database.close()

@@ -49,19 +49,30 @@ class LedgerTables(Protocol):
         """
         ...
 
+    async def free(self, *statements: Statement) -> list[int]:
+        """The same for what only takes away: it works on a disk that is full, too, where room is held back for it.
+
+        Raises:
+            ConfigurationError: as above.
+            LedgerLost: as above.
+        """
+        ...
+
     async def close(self) -> None:
         """Gives back everything; idempotent."""
         ...
 
 
-def open_tables(where: Path | str) -> LedgerTables:
+def open_tables(where: Path | str, *, spare_bytes: int = 0) -> LedgerTables:
     """The tables of the ledger at ``where``, a file or a PostgreSQL server's address; connects with the first question.
+
+    Beside a file, ``spare_bytes`` of the disk are held back from the first statement on, for ``free``.
 
     Raises:
         ConfigurationError: the extra ``postgres`` is not installed, or the address is none.
     """
     if isinstance(where, Path):
-        return SqliteTables(where)
+        return SqliteTables(where, spare_bytes=spare_bytes)
     try:
         from gateway.stores.postgres import PostgresTables  # noqa: PLC0415  # an extra, and 20 MB of memory
     except ModuleNotFoundError as error:
