@@ -23,6 +23,7 @@ from gateway.app import Gateway
 from gateway.errors import ConfigurationError
 from gateway.process.garbage import collect_less
 from gateway.process.listening import Listening, base_url
+from gateway.process.one_heap import share_one_heap
 from gateway.process.ownership import check_ownership
 from gateway.process.run_directory import leave_run_directory, open_run_directory
 from gateway.process.worker_line import DRAIN, END_NOW, NOT_STARTED, RELOAD, Assignment, ParentLine
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serves, and returns the exit code."""
     check_ownership()
+    share_one_heap()
     settings = read_settings(
         policy=arguments.policy, host=arguments.host, port=arguments.port, workers=arguments.workers
     )
