@@ -117,7 +117,8 @@ class Serving:
         if besides:
             decision = replace(decision, excluded=(*decision.excluded, *besides))
         journal.decision = decision
-        journal.chunks = self._bench.fleet.chains.chain(loop.ctx.request)[:2]
+        chain = self._bench.fleet.chains.chain(loop.ctx.request)
+        journal.chunks = (chain.digests, chain.ends_bytes)
         return self._afterwards.attempt(loop, decision) if loop.route.watched else loop.run(decision)
 
     def _hedger(self, route: str, hedge: Hedge) -> Hedger:

@@ -84,7 +84,8 @@ class Fleet:
 
         Bounded: models that the backend's facts do not list share one record, since clients choose their names.
         """
-        standing = self.named(backend, model if model in facts.models else "")
+        listed = model if model in facts.models else ""
+        standing = self._standings.get((backend, listed)) or self.named(backend, listed)
         if facts.prompt_cache is not None:
             standing.cache.ttl_s = facts.prompt_cache.ttl_s
             standing.warm_at_first_token = facts.prompt_cache.at_first_token
@@ -157,18 +158,22 @@ class Fleet:
         now_s = self.clock.now_s()
         self._peers.expire(now_s)
         lanes = self._lanes_of(route, ctx.request.model, backends)
-        digests, ends_bytes, length_bytes = self.chains.chain(ctx.request)
-        depths = self.prefixes.depths(digests, [lane.cache for lane in lanes], now_s)
-        prompt_tokens = ctx.forecast.prompt_tokens
-        warm = [
-            lane.warm_tokens(depth, ends_bytes, length_bytes, prompt_tokens) if depth else 0
-            for lane, depth in zip(lanes, depths, strict=True)
-        ]
-        second, warmest = _two_warmest(warm)
+        chain, prompt_tokens = self.chains.chain(ctx.request), ctx.forecast.prompt_tokens
         look = Look(
             prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns, self.cooldowns.resting
         )
         ours, theirs = self.in_flight.get, self._peers.in_flight.get
+        if len(lanes) == 1:
+            lane = lanes[0]
+            depth = self.prefixes.depth(chain.digests, lane.cache, now_s)
+            tokens = lane.warm_tokens(depth, chain.ends_bytes, chain.length_bytes, prompt_tokens) if depth else 0
+            return (lane.candidate(look, tokens, 0, ours(lane.backend, 0) + theirs(lane.backend, 0)),)
+        depths = self.prefixes.depths(chain.digests, [lane.cache for lane in lanes], now_s)
+        warm = [
+            lane.warm_tokens(depth, chain.ends_bytes, chain.length_bytes, prompt_tokens) if depth else 0
+            for lane, depth in zip(lanes, depths, strict=True)
+        ]
+        second, warmest = _two_warmest(warm)
         found = tuple(
             [
                 lane.candidate(

@@ -34,33 +34,38 @@ class Flight:
 
     def __init__(self, fleet: Fleet, ctx: Context, candidate: Candidate, facts: BackendFacts) -> None:
         now_s = fleet.clock.now_s()
-        prompt_tokens = ctx.forecast.prompt_tokens
-        fresh_tokens = max(prompt_tokens - candidate.warm_tokens, 0)
+        request, forecast, warm_tokens = ctx.request, ctx.forecast, candidate.warm_tokens
+        prompt_tokens = forecast.prompt_tokens
+        fresh_tokens = prompt_tokens - warm_tokens if warm_tokens < prompt_tokens else 0
         self._fleet = fleet
-        self._backend = candidate.backend
+        self._backend = backend = candidate.backend
         self._window_tokens = 0  # of what is passed on nobody knows how much of it has to fit
-        if ctx.request.units is None:
-            self._window_tokens = prompt_tokens // prompt_count(ctx.request.prompt) + (ctx.request.max_tokens or 1)
-        self._standing = standing = fleet.standing(candidate.backend, candidate.model, facts)
-        self._chain: PromptChain | None = fleet.chains.chain(ctx.request) if facts.keeps_prefixes else None
-        self._believed = chunks_of(self._chain, candidate.warm_tokens, prompt_tokens) if self._chain else 0
-        self._probes = fleet.cooldowns.probes(standing)
-        self._distance = self._distance_blocks()
-        self._added: tuple[bytes, ...] = ()
-        standing.probing += self._probes
-        self._leg = Leg(
+        if request.units is None:
+            self._window_tokens = prompt_tokens // prompt_count(request.prompt) + (request.max_tokens or 1)
+        self._standing = standing = fleet.standing(backend, candidate.model, facts)
+        self._chain = chain = fleet.chains.chain(request) if facts.keeps_prefixes else None
+        self._believed, self._distance = 0, None
+        if chain is not None and warm_tokens:
+            self._believed = chunks_of(chain, warm_tokens, prompt_tokens)
+            self._distance = self._distance_blocks(chain)
+        self._probes = standing.failures_in_a_row > 0 and fleet.cooldowns.probes(standing)
+        if self._probes:
+            standing.probing += 1
+        self._leg = leg = Leg(
             prompt_tokens=prompt_tokens,
             fresh_tokens=fresh_tokens,
-            output_tokens=ctx.forecast.output_tokens_p50,
-            streams=ctx.request.stream and ctx.request.units is None,
+            output_tokens=forecast.output_tokens_p50,
+            streams=request.stream and request.units is None,
         )
-        standing.work.dispatched(self._leg, now_s, read_s=fresh_tokens / candidate.prefill_tokens_per_s)
-        if self._chain is not None and not standing.warm_at_first_token:
-            self._added = fleet.prefixes.sent(self._chain.digests, standing.cache, now_s)
-        fleet.in_flight[self._backend] += 1
-        fleet.rooms.release(ctx.request.arrival.id)  # what was held for it on the way in is its own place now
-        self._limit = fleet.limit(self._backend, facts)
-        self._sample = (standing.work.queued_prefill_tokens, fleet.in_flight[self._backend])
+        work = standing.work
+        work.dispatched(leg, now_s, read_s=fresh_tokens / candidate.prefill_tokens_per_s)
+        self._added: tuple[bytes, ...] = ()
+        if chain is not None and not standing.warm_at_first_token:
+            self._added = fleet.prefixes.sent(chain.digests, standing.cache, now_s)
+        fleet.in_flight[backend] += 1
+        fleet.rooms.release(request.arrival.id)  # what was held for it on the way in is its own place now
+        self._limit = fleet.limit(backend, facts) if facts.adaptive is not None else None
+        self._sample = (work.queued_prefill_tokens, fleet.in_flight[backend]) if self._limit is not None else (0, 0)
         self.number = fleet.took_off(self)
         if fleet.tell is not None:
             fleet.tell(self.told())
@@ -114,29 +119,33 @@ class Flight:
     def landed(self, *, usage: Usage | None, decode_s: float | None, error: HeadraceError | None, now_s: float) -> None:
         """The attempt is over. ``decode_s`` is the time from first to last token, where both were seen."""
         # First what is to be given back, then what can be learned: a mistake there must not keep a place for ever.
-        fleet, standing = self._fleet, self._standing
+        fleet, standing, leg = self._fleet, self._standing, self._leg
         fleet.in_flight[self._backend] -= 1
         fleet.rooms.freed()
         fleet.landed(self.number)
-        standing.probing -= self._probes
-        standing.work.landed(self._leg, now_s)
-        judgement = fleet.cooldowns.judge(
-            self._backend, standing, error, dispatched_s=self._leg.dispatched_s, now_s=now_s
-        )
+        if self._probes:
+            standing.probing -= 1
+        standing.work.landed(leg, now_s)
+        judgement = fleet.cooldowns.judge(self._backend, standing, error, dispatched_s=leg.dispatched_s, now_s=now_s)
         if error is None:
             standing.window.served(self._window_tokens)
-        elif isinstance(error, UpstreamContextExceeded) and self._window_tokens:
-            standing.window.refused(self._window_tokens)
-        if isinstance(error, UpstreamTimeout) and error.blames_backend and self._leg.streams:
-            standing.progress.stalled(dispatched_s=self._leg.dispatched_s, now_s=now_s)
-        if self._limit is not None and not self._leg.seen and isinstance(error, (UpstreamRateLimited, UpstreamTimeout)):
-            self._limit.dropped(dispatched_s=self._leg.dispatched_s, now_s=now_s)
-        read = self._leg.seen or error is None  # a whole answer's first token is not seen, its prompt is read
+        else:
+            self._failed(error, now_s)
+        read = leg.seen or error is None  # a whole answer's first token is not seen, its prompt is read
         if not read:
             fleet.prefixes.take_back(self._added, standing.cache)
-        elif not self._leg.seen:
+        elif not leg.seen:
             self._warm(now_s)
         self._learn(usage, decode_s, read=read, judgement=judgement)
+
+    def _failed(self, error: HeadraceError, now_s: float) -> None:
+        leg, standing = self._leg, self._standing
+        if isinstance(error, UpstreamContextExceeded) and self._window_tokens:
+            standing.window.refused(self._window_tokens)
+        if isinstance(error, UpstreamTimeout) and error.blames_backend and leg.streams:
+            standing.progress.stalled(dispatched_s=leg.dispatched_s, now_s=now_s)
+        if self._limit is not None and not leg.seen and isinstance(error, (UpstreamRateLimited, UpstreamTimeout)):
+            self._limit.dropped(dispatched_s=leg.dispatched_s, now_s=now_s)
 
     def _learn(self, usage: Usage | None, decode_s: float | None, *, read: bool, judgement: int) -> None:
         fleet, standing, found, output_tokens = self._fleet, self._standing, -1, 0
@@ -146,7 +155,8 @@ class Flight:
                 standing.work.wrote(self._leg, output_tokens, decode_s)
             if self._chain is not None and usage.prompt_tokens > 0:
                 found = chunks_of(self._chain, usage.cached_tokens, usage.prompt_tokens)
-                fleet.found(standing, believed=self._believed, found=found, distance=self._distance)
+                if found or self._believed:
+                    fleet.found(standing, believed=self._believed, found=found, distance=self._distance)
         if fleet.tell is not None:
             fleet.tell(
                 Landed(
@@ -160,11 +170,9 @@ class Flight:
                 )
             )
 
-    def _distance_blocks(self) -> int | None:
+    def _distance_blocks(self, chain: PromptChain) -> int | None:
         """How long ago, in chunks, the backend last read the end of what it is believed to have of the prompt."""
-        if self._chain is None or not self._believed:
-            return None
-        return self._standing.cache.distance_blocks(self._chain.digests[self._believed - 1])
+        return self._standing.cache.distance_blocks(chain.digests[self._believed - 1]) if self._believed else None
 
     def _warm(self, now_s: float) -> None:
         if self._chain is not None:

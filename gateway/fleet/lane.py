@@ -1,8 +1,8 @@
 """A lane: one target of a route, with its backend's facts and all that is known of it; and the candidate it makes."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.facts import BackendFacts
@@ -18,7 +18,7 @@ DRAINING = "draining"
 """Why a target that the policy file drains gets nothing new."""
 
 
-class Look(NamedTuple):
+class Look(Struct, frozen=True, gc=False):
     """What is the same for all candidates of a snapshot: the moment, seconds after the arrival, and who rests."""
 
     prompt_tokens: int
@@ -67,20 +67,21 @@ class Lane:
 
     def warm_tokens(self, depth: int, ends_bytes: Sequence[int], length_bytes: int, prompt_tokens: int) -> int:
         """How much of the prompt its cache is expected to save it, where it was sent the first ``depth`` chunks."""
-        if not depth or not self.facts.keeps_prefixes:
+        if not depth or not prompt_tokens or not self.facts.keeps_prefixes:
             return 0
-        # Of a prompt that is known to the last word, the last token is computed all the same: it makes the first one.
-        warm_tokens = min(ends_bytes[depth - 1] * prompt_tokens // length_bytes, max(prompt_tokens - 1, 0))
+        warm_tokens = ends_bytes[depth - 1] * prompt_tokens // length_bytes
+        if warm_tokens >= prompt_tokens:  # of what is known to the last word the last token is computed all the same
+            warm_tokens = prompt_tokens - 1
         rules = self.facts.prompt_cache
         return rules.hit_tokens(warm_tokens) if rules is not None else warm_tokens
 
     def candidate(self, look: Look, warm_tokens: int, warmest_tokens: int, in_flight: int) -> Candidate:
         """The snapshot: ``warmest_tokens`` is what the warmest of the other candidates holds."""
-        standing, facts, prompt_tokens = self.standing, self.facts, look.prompt_tokens
-        work = standing.work
+        standing, facts, work, prompt_tokens = self.standing, self.facts, self.standing.work, look.prompt_tokens
         cold_tokens = prompt_tokens - warm_tokens
         tokens_per_s = self._reads_tokens_per_s(warm_tokens, cold_tokens)
-        of_others = max((facts.in_flight or 0) - in_flight, 0)  # those of other processes that share the engine
+        told = facts.in_flight
+        of_others = told - in_flight if told is not None and told > in_flight else 0  # of whom else the engine serves
         in_flight += of_others
         step_s = work.decoding.seconds_per_token(work.in_flight + of_others + 1, work.kv_tokens + prompt_tokens)
         if facts.seconds_per_token is not None:

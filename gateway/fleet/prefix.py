@@ -7,7 +7,8 @@ so that one walk over a prompt tells how much of it each of them holds.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 FIRST_CAPACITY_BLOCKS = 8192
 """What a backend's cache is taken to hold, in chunks of about 512 tokens, before it has said anything."""
@@ -26,7 +27,7 @@ _RESTARTED_AFTER = 3
 """So many prompts in a row of which an engine has nothing, though it had read them: it has begun anew."""
 
 
-class Mark(NamedTuple):
+class Mark(Struct, frozen=True, gc=False):
     """When a chunk was last sent or read, how many chunks had been added by then, and whether it was read."""
 
     at_s: float
@@ -125,6 +126,17 @@ class PrefixIndex:
         self._held_blocks -= len(cache.blocks)
         cache.blocks.clear()
 
+    def depth(self, digests: Sequence[bytes], cache: BackendCache, now_s: float) -> int:
+        """How many of the prompt's chunks, from its start, one cache holds."""
+        if cache.ttl_s is not None:
+            self._expire(cache, now_s - cache.ttl_s)
+        blocks, depth = cache.blocks, 0
+        for digest in digests:
+            if digest not in blocks:
+                break
+            depth += 1
+        return depth
+
     def depths(self, digests: Sequence[bytes], caches: Sequence[BackendCache], now_s: float) -> list[int]:
         """How many of the prompt's chunks, from its start, each cache holds; one walk for all of them."""
         alive = 0
@@ -161,7 +173,7 @@ class PrefixIndex:
             return ()
         blocks, masks, bit = cache.blocks, self._masks, cache.bit
         move, added = blocks.move_to_end, []
-        mark = Mark(now_s, cache.added_blocks, read=False)
+        mark = Mark(now_s, cache.added_blocks, False)  # noqa: FBT003  # by name it takes twice as long
         for digest in reversed(digests):
             if digest in blocks:
                 move(digest)
@@ -171,14 +183,15 @@ class PrefixIndex:
                 added.append(digest)
         self._held_blocks += len(added)
         cache.added_blocks += len(added)
-        self._make_room(cache)
+        if len(blocks) > cache.capacity_blocks or self._held_blocks > self._most_blocks:
+            self._make_room(cache)
         return tuple(added)
 
     def read(self, digests: Sequence[bytes], cache: BackendCache, now_s: float) -> None:
         """The prompt has been read there: its chunks are warm from now on."""
         blocks = cache.blocks
         if all(map(blocks.__contains__, digests)):  # as it mostly is: ``sent`` has put them there
-            mark, move = Mark(now_s, cache.added_blocks, read=True), blocks.move_to_end
+            mark, move = Mark(now_s, cache.added_blocks, True), blocks.move_to_end  # noqa: FBT003  # likewise
             for digest in reversed(digests):
                 blocks[digest] = mark
                 move(digest)

@@ -9,10 +9,13 @@ sent the same text, and a cache is never taken for another model's.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from gateway.conversation import Message
 from gateway.fleet.events import DIGEST_BYTES
@@ -28,12 +31,15 @@ _MESSAGE_BYTES = 300
 """What a turn takes in memory besides its text."""
 
 
-class PromptChain(NamedTuple):
+class PromptChain(Struct, frozen=True, gc=False):
     """The digests of a prompt's chunks, where in the prompt each of them ends, and how long it is, in bytes."""
 
     digests: Sequence[bytes]
     ends_bytes: Sequence[int]
     length_bytes: int
+
+
+_EMPTY = PromptChain((), (), 0)
 
 
 class Chains(Protocol):
@@ -45,51 +51,59 @@ class Chains(Protocol):
 
 
 class RunningChain:
-    """A chain that goes on: hashes what is appended and nothing else.
+    """A chain that goes on: hashes what is appended and nothing else, and that no sooner than a digest needs it.
 
     A turn that ends less than a quarter of ``chunk_bytes`` after a cut makes none: short turns would make a chunk of a
     dozen tokens each.
     """
 
-    __slots__ = ("_chunk_bytes", "_digests", "_ends", "_fill_bytes", "_hash", "length_bytes")
+    __slots__ = ("_chunk_bytes", "_cut_bytes", "_digests", "_ends", "_hash", "_open", "_salt")
 
-    def __init__(self, salt: bytes, *, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, salt: bytes, chunk_bytes: int) -> None:
+        self._salt = salt
         self._chunk_bytes = chunk_bytes
-        self._hash = sha256(salt, usedforsecurity=False)  # processors have instructions for it: half of blake2b's time
+        self._hash: Any = None
         self._digests: list[bytes] = []
         self._ends: list[int] = []
-        self._fill_bytes = 0
-        self.length_bytes = 0
+        self._cut_bytes = 0
+        self._open = b""
 
-    def append(self, data: bytes) -> None:
-        """Goes on with ``data``, cutting at every full chunk."""
-        at, left = 0, len(data)
-        if self._fill_bytes + left >= self._chunk_bytes:
-            view = memoryview(data)
-            while self._fill_bytes + left >= self._chunk_bytes:
-                step = self._chunk_bytes - self._fill_bytes
-                self._hash.update(view[at : at + step])
-                at, left = at + step, left - step
-                self.length_bytes += step
-                self._cut()
-            data = data[at:]
-        self._hash.update(data)
-        self.length_bytes += left
-        self._fill_bytes += left
+    @property
+    def open_bytes(self) -> int:
+        """How much stands behind the last cut, and waits to be hashed."""
+        return len(self._open)
 
-    def end_turn(self) -> None:
-        """A turn ends here, and with it a chunk, if there is enough in it."""
-        if self._fill_bytes * 4 >= self._chunk_bytes:
-            self._cut()
+    def go_on(self, turns: Iterable[bytes], text: bytes = b"") -> PromptChain:
+        """Appends whole turns, and text that may go on itself, and returns the whole chain.
 
-    def chain(self) -> PromptChain:
-        """What there is so far."""
-        return PromptChain(tuple(self._digests), tuple(self._ends), self.length_bytes)
+        It is cut at every full chunk, and behind a turn where there is enough.
+        """
+        open_, chunk_bytes = self._open, self._chunk_bytes
+        for turn in turns:
+            open_ += turn
+            if len(open_) >= chunk_bytes:
+                open_ = self._behind_full_chunks(open_)
+            if len(open_) * 4 >= chunk_bytes:
+                self._cut(open_)
+                open_ = b""
+        self._open = self._behind_full_chunks(open_ + text) if text else open_
+        return PromptChain(tuple(self._digests), tuple(self._ends), self._cut_bytes + len(self._open))
 
-    def _cut(self) -> None:
+    def _behind_full_chunks(self, data: bytes) -> bytes:
+        at, chunk_bytes = 0, self._chunk_bytes
+        while len(data) - at >= chunk_bytes:
+            self._cut(data[at : at + chunk_bytes])
+            at += chunk_bytes
+        return data[at:]
+
+    def _cut(self, chunk: bytes) -> None:
+        if self._hash is None:  # processors have instructions for SHA-256: half of blake2b's time
+            self._hash = sha256(self._salt + chunk, usedforsecurity=False)
+        else:
+            self._hash.update(chunk)
+        self._cut_bytes += len(chunk)
         self._digests.append(self._hash.digest()[:DIGEST_BYTES])
-        self._ends.append(self.length_bytes)
-        self._fill_bytes = 0
+        self._ends.append(self._cut_bytes)
 
 
 class _Session(NamedTuple):
@@ -99,6 +113,7 @@ class _Session(NamedTuple):
     messages: tuple[Message, ...]
     text: str
     running: RunningChain
+    chain: PromptChain
     weight_bytes: int
 
     def goes_on(self, opening: bytes, messages: tuple[Message, ...], text: str) -> bool:
@@ -125,7 +140,7 @@ class SessionChains:
         self._worth_bytes = worth_bytes
         self._chunk_bytes = chunk_bytes
         self._sessions: OrderedDict[Any, _Session] = OrderedDict()
-        self._last: tuple[ChatRequest | None, PromptChain] = (None, PromptChain((), (), 0))
+        self._last: tuple[ChatRequest | None, PromptChain] = (None, _EMPTY)
         self.held_bytes = 0
 
     def __len__(self) -> int:
@@ -140,29 +155,38 @@ class SessionChains:
         return chain
 
     def _chain(self, request: ChatRequest) -> PromptChain:
-        salt = FIELD.join((utf8(request.arrival.tenant), utf8(request.model), b""))
-        opening, messages, text = opening_bytes(request), request.messages, request.prompt or ""
+        salt, opening, text = _salt(request.arrival.tenant, request.model), opening_bytes(request), request.prompt or ""
         if not isinstance(text, str):  # lists of tokens, or of texts, are no conversation
-            running = RunningChain(salt, chunk_bytes=self._chunk_bytes)
-            running.append(opening + prompt_bytes(text))
-            return running.chain()
-        if request.prompt_bytes < self._worth_bytes:
-            return _from_scratch(salt, opening, messages, text, self._chunk_bytes)
-        key = (salt, session_hint(request), _first_words(request))
-        known = self._take(key)
-        if known is None or not known.goes_on(opening, messages, text):
-            known = _Session(opening, (), "", _opened(salt, opening, self._chunk_bytes), len(salt) + len(opening))
-        weight_bytes = _go_on(known, messages, text)
-        self._keep(key, _Session(opening, messages, text, known.running, weight_bytes))
-        return known.running.chain()
+            return self._opened(salt, b"").go_on((), opening + prompt_bytes(text))
+        if request.prompt_bytes >= self._worth_bytes:
+            return self._going_on(request, salt, opening, text)
+        return self._opened(salt, opening).go_on(map(message_bytes, request.messages), utf8(text))
 
-    def _take(self, key: Any) -> _Session | None:
-        session = self._sessions.pop(key, None)
-        if session is not None:
-            self.held_bytes -= session.weight_bytes
-        return session
+    def _going_on(self, request: ChatRequest, salt: bytes, opening: bytes, text: str) -> PromptChain:
+        """The same, of what may be a conversation that was here before."""
+        key, messages = (salt, session_hint(request), _first_words(request)), request.messages
+        known = self._sessions.get(key)
+        if known is None or not known.goes_on(opening, messages, text):
+            known = _Session(opening, (), "", self._opened(salt, opening), _EMPTY, len(salt) + len(opening))
+        elif len(messages) == len(known.messages) and len(text) == len(known.text):
+            self._sessions.move_to_end(key)
+            return known.chain
+        running, new = known.running, messages[len(known.messages) :]
+        weight_bytes = known.weight_bytes - running.open_bytes + _weight_bytes(new, known.text, text)
+        chain = running.go_on(map(message_bytes, new), utf8(text[len(known.text) :]))
+        self._keep(key, _Session(opening, messages, text, running, chain, weight_bytes + running.open_bytes))
+        return chain
+
+    def _opened(self, salt: bytes, opening: bytes) -> RunningChain:
+        running = RunningChain(salt, self._chunk_bytes)
+        if opening:
+            running.go_on((opening,))
+        return running
 
     def _keep(self, key: Any, session: _Session) -> None:
+        before = self._sessions.pop(key, None)
+        if before is not None:
+            self.held_bytes -= before.weight_bytes
         if session.weight_bytes * 2 > self._most_bytes:
             return
         self.held_bytes += session.weight_bytes
@@ -172,37 +196,15 @@ class SessionChains:
             self.held_bytes -= gone.weight_bytes
 
 
-def _from_scratch(
-    salt: bytes, opening: bytes, messages: tuple[Message, ...], text: str, chunk_bytes: int
-) -> PromptChain:
-    running = _opened(salt, opening, chunk_bytes)
-    for message in messages:
-        running.append(message_bytes(message))
-        running.end_turn()
-    if text:
-        running.append(utf8(text))
-    return running.chain()
+@lru_cache(maxsize=256)
+def _salt(tenant: str, model: str) -> bytes:
+    return FIELD.join((utf8(tenant), utf8(model), b""))
 
 
-def _opened(salt: bytes, opening: bytes, chunk_bytes: int) -> RunningChain:
-    running = RunningChain(salt, chunk_bytes=chunk_bytes)
-    if opening:
-        running.append(opening)
-        running.end_turn()
-    return running
-
-
-def _go_on(known: _Session, messages: tuple[Message, ...], text: str) -> int:
-    """Takes what is new into the running chain; returns the weight of the whole."""
-    running, weight_bytes = known.running, known.weight_bytes
-    for message in messages[len(known.messages) :]:
-        running.append(message_bytes(message))
-        running.end_turn()
-        weight_bytes += _MESSAGE_BYTES + _memory_bytes(message)
-    if len(text) > len(known.text):
-        running.append(utf8(text[len(known.text) :]))
-        weight_bytes += getsizeof(text) - getsizeof(known.text)
-    return weight_bytes
+def _weight_bytes(messages: Iterable[Message], known_text: str, text: str) -> int:
+    """What remembering takes more of memory, for the messages and the longer text."""
+    longer_bytes = getsizeof(text) - getsizeof(known_text) if len(text) > len(known_text) else 0
+    return longer_bytes + sum([_MESSAGE_BYTES + _memory_bytes(message) for message in messages])
 
 
 def _first_words(request: ChatRequest) -> str:

@@ -4,6 +4,7 @@ Every turn is laid out by itself, so that the bytes of a conversation are those 
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -20,15 +21,16 @@ PART = b"\xfd"
 def opening_bytes(request: ChatRequest) -> bytes:
     """What stands before the first turn: tool definitions, where chat templates put them."""
     raw = request.raw
-    definitions = [FIELD + bytes(raw[name]) for name in ("tools", "functions") if name in raw]
-    return b"".join(definitions)
+    if "tools" not in raw and "functions" not in raw:
+        return b""
+    return b"".join([FIELD + bytes(raw[name]) for name in ("tools", "functions") if name in raw])
 
 
 def message_bytes(message: Message) -> bytes:
     """One turn; images and other media enter as their digest."""
     content = message.content
     if isinstance(content, str) and message.name is None and message.tool_call_id is None and not message.tool_calls:
-        return b"".join((TURN, utf8(message.role), FIELD, utf8(content)))  # what most turns are
+        return _role(message.role) + utf8(content)  # what most turns are
     return b"".join(_pieces(message))
 
 
@@ -39,7 +41,15 @@ def prompt_bytes(prompt: Prompt) -> bytes:
 
 def utf8(text: str) -> bytes:
     """The text's bytes. JSON can carry a lone surrogate, and a digest need not be readable."""
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+@lru_cache(maxsize=64)
+def _role(role: str) -> bytes:
+    return TURN + utf8(role) + FIELD
 
 
 def _prompt(prompt: Prompt) -> Iterator[bytes]:

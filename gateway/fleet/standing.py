@@ -78,5 +78,6 @@ class Standing:
         self._failures = self._failures * fading + failed
 
     def _fading(self, now_s: float) -> float:
+        elapsed_s = now_s - self._judged_s
         # A clock that goes back must not make old failures weigh more than they did.
-        return exp2(-max(now_s - self._judged_s, 0.0) / _FORGET_HALF_LIFE_S)
+        return exp2(-elapsed_s / _FORGET_HALF_LIFE_S) if elapsed_s > 0 else 1.0

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from math import inf
 
+from msgspec import Struct
+
 from gateway.fleet.speeds import Speeds, Stretch
 
 _TELLING_PROMPT_TOKENS = 256
@@ -14,7 +16,7 @@ _MOST_READING_SHARE = 0.8
 """Of an answer's time. An engine that reads all the time writes all the same."""
 
 
-class Leg:
+class Leg(Struct, kw_only=True, eq=False, gc=False):
     """One attempt as the workload sees it, from its dispatch to its end. Ours, or another replica's.
 
     ``streams`` tells whether its first token will be seen; where not, the prompt is taken as read when its time has
@@ -22,36 +24,19 @@ class Leg:
     ``over`` whether it has landed.
     """
 
-    __slots__ = (
-        "began_s",
-        "dispatched_s",
-        "fresh_tokens",
-        "kv_seconds",
-        "output_tokens",
-        "over",
-        "prompt_tokens",
-        "read_s",
-        "reading_seconds",
-        "seen",
-        "sequence_seconds",
-        "streams",
-        "wait_s",
-    )
-
-    def __init__(self, *, prompt_tokens: int, fresh_tokens: int, output_tokens: int, streams: bool) -> None:
-        self.prompt_tokens = prompt_tokens
-        self.fresh_tokens = fresh_tokens
-        self.output_tokens = output_tokens
-        self.streams = streams
-        self.dispatched_s = 0.0
-        self.wait_s = 0.0
-        self.read_s = 0.0
-        self.began_s: float | None = None
-        self.seen = False
-        self.over = False
-        self.sequence_seconds = 0.0
-        self.kv_seconds = 0.0
-        self.reading_seconds = 0.0
+    prompt_tokens: int
+    fresh_tokens: int
+    output_tokens: int
+    streams: bool
+    dispatched_s: float = 0.0
+    wait_s: float = 0.0
+    read_s: float = 0.0
+    began_s: float | None = None
+    seen: bool = False
+    over: bool = False
+    sequence_seconds: float = 0.0
+    kv_seconds: float = 0.0
+    reading_seconds: float = 0.0
 
 
 class Workload:
@@ -116,12 +101,13 @@ class Workload:
     def queued_s(self, now_s: float) -> float:
         """How long the prompts that wait keep it from reading another one."""
         while (head := self._head) is not None:
-            since_s = max(self._read_at_s, head.dispatched_s)
+            dispatched_s, read_at_s = head.dispatched_s, self._read_at_s
+            since_s = dispatched_s if dispatched_s > read_at_s else read_at_s  # noqa: FURB136  # max() takes four times as long, and there were six a request
             elapsed_s = now_s - since_s
-            if elapsed_s < head.read_s:
-                return max(self._queued_s - max(elapsed_s, 0.0), 0.0)
-            if head.streams:
-                return max(self._queued_s - head.read_s, 0.0)
+            if elapsed_s < head.read_s or head.streams:
+                gone_s = elapsed_s if elapsed_s < head.read_s else head.read_s  # noqa: FURB136  # likewise
+                left_s = self._queued_s - gone_s if gone_s > 0 else self._queued_s
+                return left_s if left_s > 0 else 0.0
             self._take_out(head)
             self._begins(head, since_s + head.read_s)
         return 0.0
@@ -199,11 +185,11 @@ class Workload:
         del waiting[leg]
         self._head = next(iter(waiting)) if waiting else None
         self.queued_prefill_tokens -= leg.fresh_tokens
-        # Sums of floats drift; an empty queue is exactly empty.
-        self._queued_s = max(self._queued_s - leg.read_s, 0.0) if waiting else 0.0
+        left_s = self._queued_s - leg.read_s
+        self._queued_s = left_s if waiting and left_s > 0 else 0.0  # sums of floats drift; an empty queue is empty
 
     def _begins(self, leg: Leg, now_s: float) -> None:
-        self._read_at_s = max(self._read_at_s, now_s)
+        self._read_at_s = now_s if now_s > self._read_at_s else self._read_at_s  # noqa: FURB136  # likewise
         self._pass(now_s)
         self.writing += 1
         leg.began_s = self._changed_s

@@ -23,12 +23,13 @@ def ledger_file(tmp_path: Path, make_request: Any, make_entry: Any, make_attempt
     for n in range(40):
         request = make_request(f"{WORDS} Question {n}? " + "And why? " * 300, request_id=f"req-{n}", model="fast")
         arrival = replace(request.arrival, received_unix_s=1_700_000_000.0 + n / 2)
+        chain = chains.chain(request)
         usage = Usage(prompt_tokens=1900, output_tokens=10 + n, cached_tokens=0)
         entry = make_entry(
             arrival=arrival,
             request=request,
             attempts=(make_attempt(usage=usage),),
-            chunks=tuple(chains.chain(request)[:2]),
+            chunks=(chain.digests, chain.ends_bytes),
         )
         entries.append(without_words(entry))
     entries.append(make_entry(50, outcome=Outcome(status=Status.UPSTREAM_FAILED, http_status=502)))

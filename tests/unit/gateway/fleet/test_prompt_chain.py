@@ -58,11 +58,11 @@ def test_a_prompt_shorter_than_a_chunk_has_no_digest(make_request: Make) -> None
 
 def test_every_chunk_has_one_digest_of_sixteen_bytes_and_its_end(make_request: Make) -> None:
     """Cut at 2 KB, and at the end of the turn."""
-    digests, ends_bytes, length_bytes = SessionChains().chain(make_request(LONG))
-    assert [16, 16, 16] == [len(digest) for digest in digests]
-    assert 3 == len(set(digests))
-    assert (2048, 4096, length_bytes) == ends_bytes
-    assert length_bytes == len(LONG) + len("user") + 2
+    found = SessionChains().chain(make_request(LONG))
+    assert [16, 16, 16] == [len(digest) for digest in found.digests]
+    assert 3 == len(set(found.digests))
+    assert (2048, 4096, found.length_bytes) == found.ends_bytes
+    assert found.length_bytes == len(LONG) + len("user") + 2
 
 
 def test_short_turns_make_no_chunks_of_their_own(make_request: Make) -> None:
@@ -254,10 +254,10 @@ def test_no_more_is_claimed_to_be_warm_than_the_common_beginning(
     cache = index.open()
     for history in sent:
         index.read(chains.chain(make_request(messages=tuple(history))).digests, cache, 0.0)
-    digests, ends_bytes, _ = chains.chain(make_request(messages=tuple(asked)))
-    (depth,) = index.depths(digests, [cache], 0.0)
+    found = chains.chain(make_request(messages=tuple(asked)))
+    (depth,) = index.depths(found.digests, [cache], 0.0)
     common_bytes = max((_common_bytes(history, asked) for history in sent), default=0)
-    assert (ends_bytes[depth - 1] if depth else 0) <= common_bytes
+    assert (found.ends_bytes[depth - 1] if depth else 0) <= common_bytes
     stranger = chains.chain(make_request(messages=tuple(asked), tenant="stranger"))
     assert [0] == index.depths(stranger.digests, [cache], 0.0)
 
