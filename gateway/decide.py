@@ -125,10 +125,12 @@ def _chance_to_fail(bill: Bill) -> float:
 
 def _bills(route: Route, ctx: Context, candidates: list[Candidate]) -> tuple[Bill, ...]:
     """One bill a candidate, made column by column: a term bills all of them in one go where it can."""
-    names, columns = route.term_names, [each(ctx, candidates) for each in route.terms]
+    names = route.term_names
     if len(candidates) == 1:
-        row = [column[0] for column in columns]
-        return (Bill(candidate=candidates[0], terms=tuple(zip(names, row, strict=True)), total_usd=sum(row)),)
+        alone = candidates[0]
+        usd = [bill(ctx, alone) for bill in route.terms_of_one]
+        return (Bill(candidate=alone, terms=tuple(zip(names, usd, strict=False)), total_usd=sum(usd)),)
+    columns = [each(ctx, candidates) for each in route.terms]
     rows = zip(*columns, strict=True) if columns else repeat(())
     return tuple(
         [

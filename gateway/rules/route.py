@@ -68,7 +68,7 @@ class Route:
     Where there is a ``cascade``, ``targets`` are those of all its steps, in their order.
 
     ``assumed_price`` is what a model is taken to cost of which no price is known; ``None`` where nothing is assumed.
-    ``term_names`` and ``terms`` are those of the scorers, in their order.
+    ``term_names`` and ``terms`` are those of the scorers, in their order, ``terms_of_one`` for a single candidate.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Route:
     guards: Guards | None = None
     term_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     terms: tuple[Term, ...] = field(init=False, repr=False, compare=False)
+    terms_of_one: tuple[Callable[[Context, Candidate], float], ...] = field(init=False, repr=False, compare=False)
     _match: tuple[Callable[[str], object], ...] = field(init=False, repr=False, compare=False)
     _droppers: tuple[Dropper, ...] = field(init=False, repr=False, compare=False)
 
@@ -105,6 +106,7 @@ class Route:
         object.__setattr__(self, "_droppers", droppers)
         object.__setattr__(self, "term_names", tuple(name for name, _ in self.scorers))
         object.__setattr__(self, "terms", tuple(_term(scorer) for _, scorer in self.scorers))
+        object.__setattr__(self, "terms_of_one", tuple(scorer.usd for _, scorer in self.scorers))
 
     @property
     def longest_s(self) -> float:

@@ -45,6 +45,8 @@ class Leaving:
 
     def usd(self, ctx: Context, candidate: Candidate) -> float:
         """US dollars for reading again what is left behind, times how likely that will be needed."""
+        if candidate.warm_elsewhere_tokens <= candidate.warm_tokens:
+            return 0.0
         return self.usd_each(ctx, (candidate,))[0]
 
     def usd_each(self, ctx: Context, candidates: Sequence[Candidate]) -> list[float]:

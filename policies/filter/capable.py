@@ -53,10 +53,10 @@ class Capable:
         request = ctx.request
         if request.arrival.operation not in candidate.operations:
             return Objection(f"does not serve `{request.arrival.operation}`", param="model")
-        lost = [path for path in _lost(request, candidate) if not names_path(self.may_drop, path)]
-        if lost:
+        lost = _lost(request, candidate)
+        if lost and (lost := [path for path in lost if not names_path(self.may_drop, path)]):
             return Objection(f"takes no {_quoted(lost)}", param=min(lost))
-        missing = _missing(request, candidate)
+        missing = _missing(request, candidate) if request.needs else _NONE
         if not missing:
             return None
         grammar = TOOL_GRAMMAR.get(request.arrival.operation, "")

@@ -66,7 +66,10 @@ class FitsContext:
         answer_tokens = 1
         if self.count_max_tokens and ctx.request.max_tokens is not None:
             answer_tokens = ctx.request.max_tokens
-        prompt_tokens = ctx.forecast.prompt_tokens // prompt_count(ctx.request.prompt)
+        prompt_tokens = ctx.forecast.prompt_tokens
+        if refused_tokens is None and window_tokens is not None and prompt_tokens + answer_tokens <= window_tokens:
+            return None  # as it mostly is: even all prompts together fit, without any margin
+        prompt_tokens //= prompt_count(ctx.request.prompt)
         least_tokens = math.floor(prompt_tokens * (1 - self.margin)) + answer_tokens
         if window_tokens is not None and least_tokens > window_tokens:
             too_long = f"needs about {prompt_tokens + answer_tokens} tokens of {window_tokens}"
