@@ -22,6 +22,7 @@ from gateway.units import Units
 
 MILLION = Decimal(1_000_000)
 PICO_USD_PER_USD = 10**12
+_PICO_USD = Decimal(1).scaleb(-12)
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
@@ -258,7 +259,7 @@ def _usd(rates: _Rates, usage: Usage) -> Decimal:
         pico_usd += written_tokens * (input_ if written is None else written)
     if thought_tokens:
         pico_usd += thought_tokens * (output if reasoning is None else reasoning)
-    return Decimal(pico_usd).scaleb(-12).normalize()
+    return (Decimal(pico_usd) * _PICO_USD).normalize()
 
 
 def _rounded(usd: Decimal) -> Decimal:
