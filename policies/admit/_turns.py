@@ -21,8 +21,12 @@ _DRAIN_HALF_LIFE_S = 5.0
 class Door(Protocol):
     """A queue, as its guests see it."""
 
-    async def enter(self, guest: "Guest") -> None:
-        """Returns with a place, or raises without one."""
+    def enters(self, guest: "Guest") -> bool:
+        """Whether there is a place, which is taken then."""
+        ...
+
+    async def wait(self, guest: "Guest") -> None:
+        """Returns with a place, or raises without one; there was none just now."""
         ...
 
     def leave(self, guest: "Guest") -> None:
@@ -44,9 +48,10 @@ class Guest:
         self.since_s = self.entered_s = 0.0
 
     async def __aenter__(self) -> None:
-        self.since_s = self.loop.time()
-        await self._door.enter(self)
-        self.entered_s = self.loop.time()
+        self.since_s = self.entered_s = self.loop.time()
+        if not self._door.enters(self):
+            await self._door.wait(self)
+            self.entered_s = self.loop.time()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -147,16 +147,24 @@ class FairQueue:
         state.order.charge(tenant, weight, used - tokens)
         state.pace.learn(entry, used)
 
-    async def enter(self, guest: Guest) -> None:
+    def enters(self, guest: Guest) -> bool:
+        """Whether there is a place, which is taken then: nobody waits for it."""
+        if self._state.order or not self._has_place(guest.room):
+            return False
+        self._take(guest)
+        self._charge(self._waiter(guest.ctx, guest.since_s), guest)
+        return True
+
+    async def wait(self, guest: Guest) -> None:
         """Returns with a place, or raises without one."""
-        state, ctx = self._state, guest.ctx
-        waiter = self._waiter(ctx, guest.since_s)
-        if not state.order and self._has_place(guest.room):
-            self._take(guest)
-        else:
-            await self._wait(waiter, guest)
+        waiter = self._waiter(guest.ctx, guest.since_s)
+        await self._wait(waiter, guest)
+        self._charge(waiter, guest)
+
+    def _charge(self, waiter: Waiter, guest: Guest) -> None:
+        state = self._state
         state.order.charge(waiter.tenant, waiter.weight, waiter.tokens)
-        state.running[ctx.request.arrival.id] = (waiter.tenant, waiter.weight, waiter.tokens)
+        state.running[guest.ctx.request.arrival.id] = (waiter.tenant, waiter.weight, waiter.tokens)
         state.running_tokens += waiter.tokens
 
     def leave(self, guest: Guest) -> None:

@@ -95,12 +95,16 @@ class FixedConcurrency:
         """See ``Queue.expected_wait_s``."""
         return 0.0 if self._places.taken < self.limit else self._drain_s()
 
-    async def enter(self, guest: Guest) -> None:
+    def enters(self, guest: Guest) -> bool:  # noqa: ARG002  # the queue's signature
+        """Whether there is a place, which is taken then."""
+        if self._places.taken >= self.limit:
+            return False
+        self._places.taken += 1
+        return True
+
+    async def wait(self, guest: Guest) -> None:
         """Returns with a place, or raises without one."""
         places = self._places
-        if places.taken < self.limit:
-            places.taken += 1
-            return
         position, drain_s = len(places.queue) + 1, self._drain_s()
         if position > self.queue:
             guest.met(position, drain_s)
