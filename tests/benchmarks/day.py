@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -27,98 +27,18 @@ from typing import Any
 
 import httpx
 import msgspec
+from day_clients import DAY_UNIX_S, Call, ScriptedClock
 from day_provider import ACCOUNTS
 from day_script import CANARY, EASY, HARD, POLICY, PROMPT_BYTES, QUALITY, SECONDS, V_USD, ScriptedTask, script
 
 from gateway.app import Gateway
 from gateway.settings import Settings
-from gateway.types import Operation
 
 OUT = Path(__file__).with_name("out")
-DAY_UNIX_S = 1_700_006_400.0
-"""A midnight."""
-
 _DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 WORKERS = 16
 CANARY_FROM = 0.4
-
-
-class ScriptedClock:
-    """Real seconds for what takes time; the time of day is that of the script."""
-
-    def __init__(self) -> None:
-        self.unix = DAY_UNIX_S + 60
-
-    def now_s(self) -> float:
-        """See ``Clock``."""
-        return time.monotonic()
-
-    def unix_s(self) -> float:
-        """See ``Clock``."""
-        return self.unix
-
-    async def sleep(self, seconds: float) -> None:
-        """See ``Clock``."""
-        await asyncio.sleep(seconds)
-
-
-@dataclass(eq=False)
-class Call:
-    """The client's side of one call; it hangs up after so many pieces where ``patience`` says so."""
-
-    task: str
-    prompt_bytes: int
-    patience: int | None = None
-    operation: Operation = Operation.CHAT
-    gone: bool = False
-    started: bool = False
-    streaming: bool = False
-    status: int = 0
-    backend: str = ""
-    received: bytearray = field(default_factory=bytearray)
-    pieces: int = 0
-
-    @property
-    def headers(self) -> Sequence[tuple[bytes, bytes]]:
-        """Only the task's name."""
-        return ((b"x-headrace-task", self.task.encode()),)
-
-    async def body(self) -> bytes:
-        """See ``Exchange``."""
-        messages = [{"role": "user", "content": "a" * self.prompt_bytes}]
-        return msgspec.json.encode({"model": "assistant", "stream": True, "messages": messages})
-
-    async def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """See ``Exchange``."""
-        await self.open(status, headers)
-        self.received += body
-
-    async def open(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """See ``Exchange``."""
-        self.started = self.streaming = True
-        self.status = status
-        self.backend = dict(headers).get(b"x-headrace-backend", b"").decode()
-
-    async def write(self, data: bytes) -> None:
-        """See ``Exchange``."""
-        self.received += data
-        self.pieces += 1
-        if self.patience is not None and self.pieces >= self.patience:
-            self.gone = True
-            task = asyncio.current_task()
-            if task is not None:
-                task.cancel()
-            await asyncio.sleep(0)
-
-    async def close(self) -> None:
-        """See ``Exchange``."""
-        self.streaming = False
-
-    @property
-    def whole(self) -> bool:
-        """Whether the whole answer came."""
-        return self.status == 200 and bytes(self.received).endswith(b"[DONE]\n\n") and b'"error"' not in self.received
 
 
 @dataclass(eq=False)
