@@ -35,6 +35,7 @@ from gateway.wire.tool_calls import ArgumentsSoFar
 from gateway.wire.translation import AnswerWriter
 
 _ENCODE = msgspec.json.Encoder().encode
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 _OfCall = ToolCallStart | ToolCallArguments
@@ -70,7 +71,11 @@ class AnthropicStreamWriter:
         for delta in deltas:
             if not self._begun:
                 self._begin(delta if isinstance(delta, AnswerStart) else AnswerStart(), out)
-            self._take(delta, out)
+            if isinstance(delta, TextDelta):  # most are
+                self._output_bytes += len(delta.text.encode())
+                self._blocks.take(delta, out)
+            else:
+                self._take(delta, out)
         return b"".join(out)
 
     def _begin(self, start: AnswerStart, out: list[bytes]) -> None:
@@ -191,7 +196,7 @@ class _Blocks:
         out.append(named_event("content_block_start", {"index": self._index, "content_block": block}))
 
     def _event(self, delta: Mapping[str, Any], out: list[bytes]) -> None:
-        out.append(named_event("content_block_delta", {"index": self._index, "delta": delta}))
+        out.append(_DELTA % (self._index, _ENCODE(delta)))
 
     def _close_open(self, out: list[bytes]) -> None:
         if not self._open:

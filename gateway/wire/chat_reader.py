@@ -20,6 +20,7 @@ from gateway.wire.deltas import (
     UsageReport,
 )
 from gateway.wire.format import MAX_EVENT_BYTES
+from gateway.wire.mould import TextMould, text_mould_of
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.openai_whole import opened
 from gateway.wire.sse import SseEvent, SseParser
@@ -64,6 +65,10 @@ class _Answer(msgspec.Struct):
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
+_STRING = msgspec.json.Decoder(str)
+_ENCODE = msgspec.json.Encoder().encode
+_MOST_MOULDS = 8
+"""So many events that say some text are looked into, for what comes next to be known by."""
 
 
 def chat_reader(streamed: bool) -> AnswerReader:  # noqa: FBT001  # the door's signature
@@ -79,6 +84,9 @@ class ChatStreamReader:
         self._parser = SseParser(max_event_bytes)
         self._content = _Content()
         self._done = False
+        self._mould: TextMould | None = None
+        self._moulds_left = _MOST_MOULDS
+        self._choice = 0
 
     def feed(self, data: bytes) -> list[Delta]:
         """See ``AnswerReader.feed``."""
@@ -109,6 +117,8 @@ class ChatStreamReader:
             self._done = True
             deltas.append(AnswerEnd())
             return
+        if self._mould is not None and self._is_alike(self._mould, data, deltas):
+            return
         try:
             chunk = _ANSWER.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -118,8 +128,29 @@ class ChatStreamReader:
             said = msgspec.json.encode(groqs) if groqs.get("error") and not chunk.error else data
             self.error = error_inside(said, "the upstream reported an error inside its stream")
             return
+        known = len(deltas)
         self._content.read(chunk, deltas)
         self.error = self._content.broken
+        if self._moulds_left and len(deltas) == known + 1:
+            self._learn(deltas[known], data)
+
+    def _is_alike(self, mould: TextMould, data: bytes, deltas: list[Delta]) -> bool:
+        """Reads an event that says some text, as one before it did that was looked into, and nothing else."""
+        text = mould.text(data)
+        if text is None:
+            return False
+        try:
+            deltas.append(TextDelta(text=_STRING.decode(text), choice=self._choice))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False  # it is broken, and told as that
+        return True
+
+    def _learn(self, said: Delta, data: bytes) -> None:
+        """Takes note of how an event looks whose only word is some text."""
+        if isinstance(said, TextDelta) and said.logprobs is None:
+            self._moulds_left -= 1
+            self._choice = said.choice
+            self._mould = text_mould_of(data, _ENCODE(said.text))
 
 
 def _read_whole(body: bytes) -> list[Delta]:

@@ -68,3 +68,31 @@ def mould_of(data: bytes, text: bytes, second: bytes = b"") -> Mould | None:
         between = b'"' + between + b'"'
     usual_bytes = len(data) + _FRAME_BYTES - (len(text) - _QUOTES_BYTES)
     return Mould(b'data: %b"' % before, between, b'"%b\n\n' % after, usual_bytes=usual_bytes)
+
+
+class TextMould:
+    """The same for one event after the other, whose text itself is wanted: what stands around it, without a frame."""
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        self._before = before
+        self._after = after
+
+    def text(self, data: bytes) -> bytes | None:
+        """The text of an event like it, a JSON string; ``None`` where it is another or says nothing."""
+        if not data.startswith(self._before) or not data.endswith(self._after):
+            return None
+        text = data[len(self._before) : -len(self._after)]
+        return b'"%b"' % text if text and _NOT_IN_TEXT.search(text) is None else None
+
+
+def text_mould_of(data: bytes, text: bytes) -> TextMould | None:
+    """The mould of an event with that ``data``, one of whose strings, as JSON, is ``text``.
+
+    ``None`` where it cannot be found for certain: there are two such strings, or some are written with escapes.
+    """
+    if data.count(text) != 1 or data.find(b"\\") >= 0:
+        return None
+    before, _, after = data.partition(text)
+    return TextMould(b'%b"' % before, b'"%b' % after)

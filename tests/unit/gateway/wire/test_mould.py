@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.mould import mould_of
+from gateway.wire.chat_reader import ChatStreamReader
+from gateway.wire.deltas import Delta, TextDelta
+from gateway.wire.mould import mould_of, text_mould_of
 from gateway.wire.openai_stream import OpenAIStream
 
 WORD = b'{"id":"c","choices":[{"delta":{"content":"word"},"finish_reason":null}]}'
@@ -105,3 +107,32 @@ def test_what_goes_out_is_what_came_however_it_is_cut(events: list[bytes], sizes
         out += view.feed(sent[at : at + step])
         at, turn = at + step, turn + 1
     assert (sent, "stop") == (out, view.finish_reason)
+
+
+def test_the_text_of_an_event_that_is_alike_is_at_hand() -> None:
+    """As JSON; where it is another event, or one that says nothing, there is none."""
+    mould = text_mould_of(WORD, b'"word"')
+    assert mould is not None
+    assert rb'"a\nb"' == mould.text(WORD.replace(b"word", rb"a\nb"))
+    others = [WORD.replace(b"word", text) for text in (b"", rb"\"", b'","x":"')]
+    assert [None] * 4 == [mould.text(other) for other in (*others, WORD.replace(b"null", b'"stop"'))]
+
+
+@pytest.mark.parametrize("data", [WORD.replace(b"word", b"c"), WORD.replace(b'"c"', rb'"\u0063"')])
+def test_a_text_that_cannot_be_found_for_certain_makes_no_mould_either(data: bytes) -> None:
+    """There are two strings that are alike, or some are written with escapes, and might be."""
+    assert text_mould_of(data, b'"c"' if b"\\" not in data else b'"word"') is None
+
+
+@given(events=st.lists(EVENTS, min_size=1, max_size=20), size=st.integers(1, 700))
+def test_what_is_read_does_not_depend_on_what_came_before(events: list[bytes], size: int) -> None:
+    """A reader that knows how events look reads what one does that looks into each."""
+    stream = b"".join([*events, chunk("word", finish="stop"), framed(b"[DONE]")])
+    knowing, each = ChatStreamReader(), ChatStreamReader()
+    each._moulds_left = 0
+    read: list[Delta] = []
+    for at in range(0, len(stream), size):
+        read += knowing.feed(stream[at : at + size])
+    assert each.feed(stream) == read
+    said = [json.loads(event[len(b"data: ") :])["choices"][0]["delta"].get("content", "") for event in events]
+    assert "".join(said) + "word" == "".join(delta.text for delta in read if isinstance(delta, TextDelta))
