@@ -2,7 +2,9 @@
 
 from decimal import Decimal
 
-from gateway.price import PICO_USD_PER_USD
+from msgspec.structs import replace
+
+from gateway.price import PICO_USD_PER_USD, Usage
 
 Value = str | int | float | bytes | None
 
@@ -39,3 +41,18 @@ def fitting(number: int) -> int:
     if -INT64_MAX <= number <= INT64_MAX:
         return number
     return INT64_MAX if number > 0 else -INT64_MAX
+
+
+def fitted(usage: Usage) -> Usage:
+    """With counts that fit SQLite's 64 bits: an upstream may claim any number of tokens."""
+    together = usage.prompt_tokens | usage.cached_tokens | usage.output_tokens
+    if 0 <= together | usage.reasoning_tokens | usage.cache_write_tokens <= INT64_MAX:  # as in ``counts``
+        return usage
+    return replace(
+        usage,
+        prompt_tokens=fitting(usage.prompt_tokens),
+        cached_tokens=fitting(usage.cached_tokens),
+        output_tokens=fitting(usage.output_tokens),
+        reasoning_tokens=fitting(usage.reasoning_tokens),
+        cache_write_tokens=fitting(usage.cache_write_tokens),
+    )

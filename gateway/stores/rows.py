@@ -3,20 +3,31 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gateway.guard_mark import words_of
 from gateway.price import Usage
 from gateway.stores.decision_facts import facts_of, pressed
 from gateway.stores.prompt_blocks import block_ids, has_blocks
-from gateway.stores.row_values import INT64_MAX, Value, counts, fitting, label, pico_usd
+from gateway.stores.row_values import (
+    MAX_LABEL_CHARACTERS,
+    Value,
+    counts,
+    fitted,
+    label,
+    pico_usd,
+)
 from gateway.stores.task_key import task_key
 from gateway.stores.time_steps import step_of
 from gateway.types import Attempt, LedgerEntry
 
 MAX_USER_CHARACTERS = 128
 
+_LABELS = frozenset(
+    {"tenant", "model", "route", "finish_reason", "backend", "backend_model", "answered_model"},
+)
+"""Columns of names that people, clients and upstreams chose."""
 _NOTHING = Usage()
+_NO_USAGE = (None,) * 5
 _NO_CHUNKS: tuple[Sequence[bytes], Sequence[int]] = ((), ())
 
 REQUEST_COLUMNS = (
@@ -139,7 +150,7 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
         len(tries),
         arrival.trace.trace_id,
         *_whose(entry),
-        *((label(serving.backend), label(serving.model)) if serving is not None else (None, None)),
+        *((serving.backend, serving.model) if serving is not None else (None, None)),
         step_of(ttft_s) if ttft_s is not None else None,
         step_of(ended_s),
         *(_pace(serving) if serving is not None and serving.last_token_s is not None else (None, None)),
@@ -147,10 +158,27 @@ def rows_of(entry: LedgerEntry, *, with_decision: bool = True) -> Rows:
         pico_usd(entry.saved_usd) if entry.saved_usd is not None else None,
         words_of(entry.guards) if entry.guards else "",
     )
+    if not _are_labels(entry):
+        row, attempts = _labelled(row, REQUEST_COLUMNS), tuple([_labelled(one, ATTEMPT_COLUMNS) for one in attempts])
     if not with_decision:
         return Rows(arrival.received_unix_s, row, attempts, None, _NO_CHUNKS)
     chunks = entry.chunks if has_blocks(entry.chunks[1]) else _NO_CHUNKS
     return Rows(arrival.received_unix_s, row, attempts, facts_of(entry), chunks)
+
+
+def _are_labels(entry: LedgerEntry) -> bool:
+    """Whether all names in it are labels as they are: so they are where all together are short and plain."""
+    request, outcome = entry.request, entry.outcome
+    names = f"{entry.arrival.tenant}{entry.route}{outcome.finish_reason}{request.model if request is not None else ''}"
+    for attempt in entry.attempts:
+        names = f"{names}{attempt.backend}{attempt.model}{attempt.answered_model}"
+    return len(names) <= MAX_LABEL_CHARACTERS and names.isascii()
+
+
+def _labelled(row: tuple[Value, ...], columns: Sequence[str]) -> tuple[Value, ...]:
+    """The row with labels in place of names."""
+    named = zip(columns, row, strict=False)  # a request's last columns come later
+    return tuple([label(value) if column in _LABELS and isinstance(value, str) else value for column, value in named])
 
 
 def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
@@ -159,15 +187,15 @@ def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
     return (
         arrival.id,
         arrival.received_unix_s,
-        label(arrival.tenant),
+        arrival.tenant,
         arrival.operation._value_,
-        label(request.model) if request is not None else None,
-        label(entry.route),
+        request.model if request is not None else None,
+        entry.route,
         outcome.status._value_,
         outcome.http_status,
-        label(outcome.finish_reason),
+        outcome.finish_reason,
         outcome.error,
-        int(request.stream) if request is not None else None,
+        (1 if request.stream else 0) if request is not None else None,
         *(
             counts(forecast.prompt_tokens, forecast.output_tokens_p50, forecast.output_tokens_p90)
             if forecast is not None
@@ -231,45 +259,36 @@ def _attempt_rows(
 
 
 def _attempt_row(n: int, attempt: Attempt, received_s: float, cost: int | None, *, serves: bool) -> tuple[Value, ...]:
-    usage = _fitted(attempt.usage) if attempt.usage is not None else None
+    usage = fitted(attempt.usage) if attempt.usage is not None else None
     return (
         n,
-        label(attempt.backend),
-        label(attempt.model),
+        attempt.backend,
+        attempt.model,
         attempt.status._value_,
         attempt.error,
         attempt.upstream_status,
         attempt.started_s - received_s,
         attempt.first_token_s - received_s if attempt.first_token_s is not None else None,
         attempt.ended_s - received_s,
-        *(_used(usage) if usage is not None else (None, None, None, None, None)),
+        *(
+            (
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.output_tokens,
+                usage.reasoning_tokens,
+                1 if usage.estimated else 0,
+            )
+            if usage is not None
+            else _NO_USAGE
+        ),
         cost,
         attempt.last_token_s - received_s if attempt.last_token_s is not None else None,
         attempt.bursts,
-        int(serves),
+        1 if serves else 0,
         usage.cache_write_tokens if usage is not None else None,
-        label(attempt.answered_model) if attempt.answered_model else "",
+        attempt.answered_model,
         attempt.cost_source,
         " ".join(attempt.cost_doubts),
         pico_usd(usage.stated_usd) if usage is not None and usage.stated_usd is not None else None,
         usage.units.words() if usage is not None and usage.units is not None else "",
-    )
-
-
-def _used(usage: Usage) -> tuple[int, int, int, int, int]:
-    return usage.prompt_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens, int(usage.estimated)
-
-
-def _fitted(usage: Usage) -> Usage:
-    """With counts that fit SQLite's 64 bits: an upstream may claim any number of tokens."""
-    together = usage.prompt_tokens | usage.cached_tokens | usage.output_tokens
-    if 0 <= together | usage.reasoning_tokens | usage.cache_write_tokens <= INT64_MAX:  # as in ``counts``
-        return usage
-    return replace(
-        usage,
-        prompt_tokens=fitting(usage.prompt_tokens),
-        cached_tokens=fitting(usage.cached_tokens),
-        output_tokens=fitting(usage.output_tokens),
-        reasoning_tokens=fitting(usage.reasoning_tokens),
-        cache_write_tokens=fitting(usage.cache_write_tokens),
     )

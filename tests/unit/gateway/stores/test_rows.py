@@ -4,10 +4,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.price import PICO_USD_PER_USD, CostDoubt
 from gateway.stores.row_values import counts, label, pico_usd
-from gateway.stores.rows import rows_of
+from gateway.stores.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, rows_of
 from gateway.types import Attempt, LedgerEntry, Status
 
 
@@ -59,3 +60,24 @@ def test_labels_are_bounded_and_have_utf_8() -> None:
     texts = ["m" * 300, "a\ud800b", "plain", "ä" * 256]
     expected = ["m" * 256, "a?b", "plain", "ä" * 256]
     assert expected == [label(text) for text in texts]
+
+
+@pytest.mark.parametrize("odd", ["m" * 300, "caf\u00e9 \ud800"])
+def test_every_name_is_a_label(
+    make_entry: Callable[..., LedgerEntry], make_attempt: Callable[..., Attempt], odd: str
+) -> None:
+    """Wherever it stands, and whatever the other names are."""
+    entry = make_entry(attempts=(make_attempt(backend=odd), make_attempt(model=odd, answered_model=odd)))
+    assert entry.request is not None
+    entry = replace(
+        entry,
+        arrival=replace(entry.arrival, tenant=odd),
+        request=replace(entry.request, model=odd),
+        route=odd,
+        outcome=replace(entry.outcome, finish_reason=odd),
+    )
+    rows = rows_of(entry)
+    request = dict(zip(REQUEST_COLUMNS, rows.request_row(), strict=True))
+    first, second = (dict(zip(ATTEMPT_COLUMNS, row, strict=True)) for row in rows.attempts)
+    named = [request[column] for column in ("tenant", "model", "route", "finish_reason", "backend_model")]
+    assert [label(odd)] * 8 == [*named, first["backend"], second["model"], second["answered_model"]]
