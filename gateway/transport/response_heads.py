@@ -32,6 +32,6 @@ class ResponseHeads:
             start = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in defaults])
             self._starts[status] = start
         fields = b"\r\n".join([*map(b": ".join, headers), b""])
-        if not fields.count(b"\n") == fields.count(b"\r") == len(headers):
+        if len(fields.translate(None, b"\r\n")) != len(fields) - 2 * len(headers):
             raise RuntimeError("a header of an answer has a line break in it")
         return b"".join((start, fields, framing, b"\r\n"))

@@ -113,7 +113,7 @@ class InferenceProtocol(StrictProtocol):
             return
         if self.active is None:  # answered before its end
             self.deadline.set(self.timeout_keep_alive)
-        self.cycle.complete()
+        self.cycle.close_body()
 
     def break_body(self, error: HeadraceError) -> None:
         """The body's fault is told by the pipeline, so that it is on the ledger."""
@@ -154,17 +154,27 @@ class InferenceProtocol(StrictProtocol):
         if frame is None:
             return False
         body_at, digits = frame
-        body_bytes = int(digits)
-        if body_bytes > self.limits.max_body_bytes:
+        owed_bytes = int(digits)
+        if owed_bytes > self.limits.max_body_bytes:
             return False
+        whole = len(data) - body_at == owed_bytes
         self.deadline.clear()
         self.cycle = ServerExchange(
-            self, known.operation, known.headers(digits), expects=False, chunks=True, keep_alive=True, plain=True
+            self,
+            known.operation,
+            known.headers(digits),
+            expects=False,
+            chunks=True,
+            keep_alive=True,
+            plain=True,
+            pieces=[data[body_at:]] if whole else [],
+            complete=whole,
         )
         self._start_asgi_task(self.cycle, self.app)
-        self.stage = _BODY
-        self._owed_bytes = body_bytes
-        self._take_owed(data[body_at:])
+        if not whole:
+            self.stage = _BODY
+            self._owed_bytes = owed_bytes
+            self._take_owed(data[body_at:])
         return True
 
     def _take_owed(self, data: bytes) -> None:

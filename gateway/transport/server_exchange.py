@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, ClassVar, Protocol
 
+from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 
 from gateway.content_coding import Decoder, decoder
@@ -43,10 +44,10 @@ class Connection(Protocol):
         ...
 
 
-class ServerExchange:
+class ServerExchange(Struct, eq=False, weakref=True):
     """See ``Exchange``. ``keep_alive`` and ``response_complete`` are what uvicorn asks its own cycles for.
 
-    Args:
+    Attributes:
         connection: where it came from and goes to.
         operation: what the path stands for.
         headers: the client's, names in lower case.
@@ -54,82 +55,49 @@ class ServerExchange:
         chunks: whether the client knows chunked coding; a stream ends with the connection where it does not.
         keep_alive: whether the connection may be used again.
         plain: whether the body is known to have no content coding, and not to be too long.
+        complete: whether all of the body is in ``pieces``, where it is not being decoded.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_chunks",
-        "_complete",
-        "_connection",
-        "_expects",
-        "_fault",
-        "_held_bytes",
-        "_inflater",
-        "_pieces",
-        "_plain",
-        "_rest",
-        "_served",
-        "gone",
-        "headers",
-        "keep_alive",
-        "operation",
-        "response_complete",
-        "started",
-        "streaming",
-        "task",
-    )
-
-    def __init__(
-        self,
-        connection: Connection,
-        operation: Operation,
-        headers: RawHeaders,
-        *,
-        expects: bool,
-        chunks: bool,
-        keep_alive: bool,
-        plain: bool = False,
-    ) -> None:
-        self.operation = operation
-        self.headers = headers
-        self.gone = False
-        self.started = False
-        self.streaming = False
-        self.keep_alive = keep_alive
-        self.response_complete = False
-        self.task: asyncio.Task[Any] | None = None
-        self._connection = connection
-        self._chunks = chunks
-        self._plain = plain
-        self._expects = expects
-        self._complete = False
-        self._pieces: list[bytes] = []
-        self._held_bytes = 0
-        self._inflater: Decoder | None = None
-        self._rest: asyncio.Future[None] | None = None
-        self._fault: HeadraceError | None = None
-        self._served = False
+    connection: Connection
+    operation: Operation
+    headers: RawHeaders
+    expects: bool
+    chunks: bool
+    keep_alive: bool
+    plain: bool = False
+    pieces: list[bytes] = []
+    complete: bool = False
+    gone: bool = False
+    started: bool = False
+    streaming: bool = False
+    response_complete: bool = False
+    task: asyncio.Task[Any] | None = None
+    _held_bytes: int = 0
+    _inflater: Decoder | None = None
+    _rest: asyncio.Future[None] | None = None
+    _fault: HeadraceError | None = None
+    _served: bool = False
 
     @property
     def plainly_kept(self) -> bool:
         """Whether the connection goes on behind it, and nothing was asked or wrong on the way."""
-        return self.keep_alive and self._chunks and not self._expects and self._fault is None
+        return self.keep_alive and self.chunks and not self.expects and self._fault is None
 
     # ---- the seam ---------------------------------------------------------------------------------------------------
 
     async def body(self) -> bytes:
         """See ``Exchange.body``. From its end on, a hang-up cancels the task of the exchange."""
-        if self._plain and self._complete and self._fault is None:
+        if self.plain and self.complete and self._fault is None:
             self._served = True
-            pieces = self._pieces
+            pieces = self.pieces
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         inflater = self._decoder()
         if self._fault is not None:
             raise self._fault
-        pieces, self._pieces = self._pieces, []
+        pieces, self.pieces = self.pieces, []
         for piece in pieces:
             inflater.feed(piece)
-        if not self._complete:
+        if not self.complete:
             await self._receive_rest(inflater)
         body = inflater.finish()
         self._served = True
@@ -140,29 +108,29 @@ class ServerExchange:
         if status == RequestTimeout.http_status:  # whatever else comes of that body, nobody waits for it
             self.keep_alive = False
         head = self._head(status, headers, b"content-length: %d\r\n" % len(body))
-        self._connection.transport.write(head + body)
+        self.connection.transport.write(head + body)
         self._finish()
 
     async def open(self, status: int, headers: RawHeaders) -> None:
         """See ``Exchange.open``."""
         self.streaming = True
-        self._connection.transport.write(
-            self._head(status, headers, b"transfer-encoding: chunked\r\n" if self._chunks else b"")
+        self.connection.transport.write(
+            self._head(status, headers, b"transfer-encoding: chunked\r\n" if self.chunks else b"")
         )
 
     def write(self, data: bytes) -> Awaitable[None]:
         """See ``Exchange.write``: waits only where the client is behind."""
         if self.gone or not data:  # an empty chunk would be the last one
             return AT_ONCE
-        connection = self._connection
-        connection.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunks else data)
+        connection = self.connection
+        connection.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self.chunks else data)
         return connection.flow.drain() if connection.flow.write_paused else AT_ONCE
 
     async def close(self) -> None:
         """See ``Exchange.close``."""
         self.streaming = False
-        if self._chunks and not self.gone:
-            self._connection.transport.write(b"0\r\n\r\n")
+        if self.chunks and not self.gone:
+            self.connection.transport.write(b"0\r\n\r\n")
         self._finish()
 
     # ---- what the connection says -----------------------------------------------------------------------------------
@@ -175,32 +143,32 @@ class ServerExchange:
             except HeadraceError as error:
                 self.fail(error)
         elif not (self._fault or self.response_complete):
-            self._pieces.append(data)
+            self.pieces.append(data)
             self._held_bytes += len(data)
             if self._held_bytes > HIGH_WATER_LIMIT:
-                self._connection.flow.pause_reading()
+                self.connection.flow.pause_reading()
 
-    def complete(self) -> None:
+    def close_body(self) -> None:
         """The body has come to its end."""
-        self._complete = True
+        self.complete = True
         if self._rest is not None and not self._rest.done():
             self._rest.set_result(None)
-            self._connection.deadline.clear()
+            self.connection.deadline.clear()
 
     def fail(self, fault: HeadraceError) -> None:
         """There will be no body: ``body`` raises the fault."""
         self._fault = fault
         self._inflater = None
-        self._pieces.clear()
+        self.pieces.clear()
         if self._rest is not None and not self._rest.done():
             self._rest.set_exception(fault)
-            self._connection.deadline.clear()
+            self.connection.deadline.clear()
 
     def expire(self) -> bool:
         """Whether the body was waited for; it is no longer."""
         if self._rest is None:
             return False
-        self.fail(RequestTimeout(f"the body did not arrive within {self._connection.limits.body_timeout_s:g} s"))
+        self.fail(RequestTimeout(f"the body did not arrive within {self.connection.limits.body_timeout_s:g} s"))
         return True
 
     def hang_up(self) -> None:
@@ -216,7 +184,7 @@ class ServerExchange:
     def abandon(self) -> bool:
         """Ends an exchange whose task is over; whether an answer was left unfinished."""
         self.task = None
-        self._pieces.clear()
+        self.pieces.clear()
         if self.response_complete:
             return False
         self.response_complete = True
@@ -226,7 +194,7 @@ class ServerExchange:
 
     def _decoder(self) -> Decoder:
         codings: list[bytes] = []
-        limits = self._connection.limits
+        limits = self.connection.limits
         max_bytes = limits.max_body_bytes
         if self.operation in UPLOADS:
             max_bytes = max(max_bytes, limits.max_upload_bytes)
@@ -244,12 +212,12 @@ class ServerExchange:
         return inflater
 
     async def _receive_rest(self, inflater: Decoder) -> None:
-        connection = self._connection
+        connection = self.connection
         self._inflater = inflater
         self._rest = connection.loop.create_future()
         connection.deadline.set(connection.limits.body_timeout_s)
-        if self._expects:
-            self._expects = False
+        if self.expects:
+            self.expects = False
             connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         connection.flow.resume_reading()
         try:
@@ -262,11 +230,11 @@ class ServerExchange:
 
     def _head(self, status: int, headers: RawHeaders, framing: bytes) -> bytes:
         self.started = True
-        if not self._complete and (self._expects or self._fault is not None):
+        if not self.complete and (self.expects or self._fault is not None):
             self.keep_alive = False  # where the next request begins is anybody's guess
         if not self.keep_alive:
             framing += b"connection: close\r\n"
-        connection = self._connection
+        connection = self.connection
         return connection.heads.head(status, headers, framing, connection.default_headers)
 
     def _finish(self) -> None:
@@ -274,5 +242,5 @@ class ServerExchange:
         if self.gone:
             return
         if not self.keep_alive:
-            self._connection.part()
-        self._connection.on_response_complete()
+            self.connection.part()
+        self.connection.on_response_complete()

@@ -32,6 +32,7 @@ from gateway.transport.request_reader import RequestReader, Stage
 from gateway.transport.response_heads import ResponseHeads
 from gateway.wire.openai_errors import error_body
 
+_BETWEEN, _BODY = Stage.BETWEEN, Stage.BODY  # see RequestReader
 _FAREWELL_S = 2.0
 """How long a client may go on sending what is not read, so that it can read why."""
 _FAREWELL_BYTES = 256 * 1024
@@ -195,9 +196,9 @@ class StrictProtocol(RequestReader):
             self._start_asgi_task(*self.pipeline.pop())
         elif self._refusal is not None:
             self._say(self._refusal)
-        elif self.stage is Stage.BODY:
+        elif self.stage is _BODY:
             self.deadline.set(self.limits.body_timeout_s)
-        elif self.stage is Stage.BETWEEN:
+        elif self.stage is _BETWEEN:
             self.deadline.set(self.timeout_keep_alive)
 
     # ---- refusals ---------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ async def _play_client(case: Case, kitchen: Kitchen, client: MemoryConnection) -
             await _step(kitchen, client, verb, int(argument))
         assert client.transport.unsent_bytes <= MOST_UNSENT_BYTES, "too much is kept for a client that reads nothing"
         for exchange in kitchen.exchanges:
-            assert sum(map(len, exchange._pieces)) <= MOST_HELD_BYTES, "too much is kept of a body"
+            assert sum(map(len, exchange.pieces)) <= MOST_HELD_BYTES, "too much is kept of a body"
     await _end(case, kitchen, client)
 
 

@@ -205,7 +205,7 @@ async def test_an_early_answer_leaves_the_connection_in_step() -> None:
         HEAD + b"content-length: 300000\r\n\r\n", *[b"x" * 100_000] * 3, b"GET /site HTTP/1.1\r\nhost: h\r\n\r\n"
     )
     assert [401, 200] == statuses(client)
-    assert [] == kitchen.exchanges[0]._pieces
+    assert [] == kitchen.exchanges[0].pieces
 
 
 async def test_an_early_answer_to_who_waits_for_the_go_ahead_ends_the_connection() -> None:
