@@ -16,13 +16,17 @@ from gateway.guarding.hearing import Hearing
 from gateway.guarding.spoken_texts import is_json, is_stream, spoken_texts
 from gateway.guarding.stream_paths import Flowing, Holding, StreamPath
 from gateway.guarding.unread_bytes import UnreadBytes
-from gateway.guarding.whole_texts import AnswerTexts, answer_texts, told_once
+from gateway.guarding.whole_texts import AnswerTexts, WholeTexts, answer_texts, told_once
 from gateway.rules.guards import GuardRule
 from gateway.types import Operation
 from gateway.wire.guarded_formats import STREAM_TEXTS, event_parser
+from gateway.wire.places import DRAWS
 from gateway.wire.responses_stream_texts import response_in
 from gateway.wire.spoken_places import TRANSCRIBES
 from gateway.wire.stream_texts import Passing
+
+_MAY_BE_BYTES = TRANSCRIBES | DRAWS
+_NO_TEXT = WholeTexts({}, (), unreadable="it is no text")
 
 
 class GuardedAnswer(Through):
@@ -81,7 +85,7 @@ class GuardedAnswer(Through):
         """See ``Exchange.open``; what another backend began before, and nobody saw, is forgotten."""
         self._client.begin(status, headers)
         self._path = self._unread = None
-        if self.operation in TRANSCRIBES and not is_stream(_content_type(headers)):
+        if self.operation in _MAY_BE_BYTES and not is_stream(_content_type(headers)):
             self._unread = UnreadBytes(self._rules, self._hearing, self._client)
             return
         self._parser = event_parser(self.operation)
@@ -124,7 +128,7 @@ class GuardedAnswer(Through):
 
     async def _heard(self, body: bytes, content_type: str) -> bytes:
         """The body as it goes out."""
-        if self.operation not in TRANSCRIBES or is_json(body, content_type):
+        if self.operation not in _MAY_BE_BYTES or is_json(body, content_type):
             body = told_once(body)
         texts = self._texts_of(body, content_type)
         for rule in self._rules:
@@ -140,6 +144,8 @@ class GuardedAnswer(Through):
     def _texts_of(self, body: bytes, content_type: str) -> AnswerTexts:
         if self.operation in TRANSCRIBES:
             return spoken_texts(body, content_type)
+        if self.operation in DRAWS and not is_json(body, content_type):
+            return _NO_TEXT
         return answer_texts(self.operation, body)
 
 

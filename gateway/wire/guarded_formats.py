@@ -8,7 +8,8 @@ from gateway.wire.anthropic_stream_texts import AnthropicStreamTexts
 from gateway.wire.format import MAX_EVENT_BYTES
 from gateway.wire.ollama_stream_texts import LineEvents, OllamaStreamTexts
 from gateway.wire.openai_stream_texts import OpenAIStreamTexts
-from gateway.wire.places import ANSWER_FIELDS
+from gateway.wire.picture_stream_texts import PictureStreamTexts
+from gateway.wire.places import ANSWER_FIELDS, DRAWS
 from gateway.wire.responses_stream_texts import ResponsesStreamTexts
 from gateway.wire.spoken_places import TRANSCRIBES
 from gateway.wire.spoken_stream_texts import SpokenStreamTexts
@@ -24,6 +25,7 @@ STREAM_TEXTS: Mapping[Operation, Callable[[ChatRequest], StreamTexts]] = Mapping
         Operation.OLLAMA_CHAT: OllamaStreamTexts,
         Operation.OLLAMA_GENERATE: OllamaStreamTexts,
         **dict.fromkeys(TRANSCRIBES, SpokenStreamTexts),
+        **dict.fromkeys(DRAWS, PictureStreamTexts),
     }
 )
 

@@ -37,6 +37,7 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         "stdout": "text",
         "stderr": "text",
         "transcript": "text",
+        "revised_prompt": "text",
         "refusal": "refusal",
         "reasoning_content": "reasoning",
         "reasoning": "reasoning",
@@ -105,9 +106,15 @@ ANSWER_FIELDS: Mapping[Operation, tuple[str, ...]] = MappingProxyType(
         Operation.RESPONSE: ("output",),
         Operation.OLLAMA_CHAT: ("message",),
         Operation.OLLAMA_GENERATE: ("response", "thinking", "tool_calls"),
+        Operation.IMAGE: ("data",),
+        Operation.IMAGE_EDIT: ("data",),
+        Operation.IMAGE_VARIATION: ("data",),
     }
 )
 """Likewise of an answer; one of another endpoint has none."""
+
+DRAWS = frozenset({Operation.IMAGE, Operation.IMAGE_EDIT, Operation.IMAGE_VARIATION})
+"""What is answered with pictures, beside which may stand what became of the prompt."""
 
 
 class Place(Struct, frozen=True, kw_only=True, gc=False):

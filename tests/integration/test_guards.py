@@ -189,12 +189,13 @@ def test_explain_says_which_guards_a_request_would_meet(tmp_path: Any, capsys: p
     assert [("cards", "before", "refuse"), ("pattern", "after", "allow")] == [
         (one["name"], one["when"], one["on_error"]) for one in known
     ]
-    request.write_bytes(b'{"model": "any", "prompt": "a cat"}')
-    explain.run(_arguments(file, request, "--format", "image"))
+    request.write_bytes(b'{"model": "any", "prompt": "a cat", "input": "a cat"}')
+    explain.run(_arguments(file, request, "--format", "speech"))
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("guard ")]
     assert ["guard      before the answer, cards (pattern): redact; where it cannot look: refuse"] == told
-    explain.run(_arguments(file, request, "--format", "transcription"))
-    assert 2 == capsys.readouterr().out.count("guard  ")
+    for words in ("transcription", "image"):
+        explain.run(_arguments(file, request, "--format", words))
+        assert 2 == capsys.readouterr().out.count("guard  ")
 
 
 def _arguments(policy: Any, request: Any, *more: str) -> Any:
