@@ -76,6 +76,7 @@ class AnthropicStream(StreamLook):
         "_began",
         "_counts",
         "_estimate",
+        "_flows",
         "_max_event_bytes",
         "_parser",
     )
@@ -83,6 +84,7 @@ class AnthropicStream(StreamLook):
     def __init__(self, *, max_event_bytes: int, estimate: Estimate) -> None:
         super().__init__()
         self._began = False
+        self._flows = False  # whole events may go on as they came
         self._counts = AnthropicCounts()
         self._parser = SseParser(max_event_bytes)
         self._max_event_bytes = max_event_bytes
@@ -90,11 +92,13 @@ class AnthropicStream(StreamLook):
 
     def feed(self, data: bytes) -> bytes:
         """See ``StreamView.feed``."""
+        if self._flows and self._is_plain(data):
+            return data
         if self.over:
             return b""
-        if self.visible and self._parser.idle and self._is_plain(data):
-            return data
-        return b"".join([self._event(event) for event in self._parser.feed(data)])
+        out = b"".join([self._event(event) for event in self._parser.feed(data)])
+        self._flows = self.visible and self._parser.idle and not self.over
+        return out
 
     def end(self) -> bytes:
         """See ``StreamView.end``: an answer with a stop reason is complete."""
@@ -104,16 +108,20 @@ class AnthropicStream(StreamLook):
             raise UpstreamInvalid("the upstream closed its stream without an answer")
         if not self.finish_reason:
             raise UpstreamTruncated("the upstream closed its stream before the answer was complete")
-        self.done = True
+        self.done, self._flows = True, False
         return frame(b'{"type":"message_stop"}', b"message_stop")
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether these are whole events of blocks and nothing else, as Anthropic itself writes them; counts them."""
         if not data.startswith(_DELTA) or not data.endswith(b"\n\n") or len(data) > self._max_event_bytes:
             return False
-        events = data.count(b"\n\n")
-        regular = data.count(b"\n\nevent: ") == events - 1 and data.count(b"\n") == events * 3
-        if not regular or data.count(b"}\n\n") != events or b"\r" in data or _NOT_OF_BLOCKS.search(data):
+        events = 1
+        if data.find(b"\n", len(_DELTA)) != len(data) - 2:
+            events = data.count(b"\n\n")
+            regular = data.count(b"\n\nevent: ") == events - 1 and data.count(b"\n") == events * 3
+            if not regular or _NOT_OF_BLOCKS.search(data):
+                return False
+        if data.count(b"}\n\n") != events or data.find(b"\r") >= 0:
             return False
         self.output_bytes += max(len(data) - events * (_FRAME_BYTES + _ENVELOPE_BYTES), events)
         return True
