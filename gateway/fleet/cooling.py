@@ -13,19 +13,18 @@ _TRIAL_WAIT_S = 1.0
 
 
 class Cooling:
-    """The rests of all backends; ``shared`` lets the replicas of a gateway know of each other's."""
+    """The rests of all backends; ``shared`` lets the replicas of a gateway know of each other's.
+
+    ``resting`` tells why what has this ``cooling_key`` rests, and for how many seconds more.
+    """
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
+        self.resting: Callable[[str], tuple[str, float] | None] = shared.get
 
     def rests(self, backend: str, model: str) -> tuple[str, float] | None:
         """Why the model rests there and for how many seconds more, or ``None``."""
         return self._shared.get(cooling_key(backend, model))
-
-    @property
-    def resting(self) -> Callable[[str], tuple[str, float] | None]:
-        """Why what has this ``cooling_key`` rests, and for how many seconds more."""
-        return self._shared.get
 
     def probed(self, standing: Standing) -> tuple[str, float] | None:
         """Whether an attempt is finding out already if the backend is well again, and when to come back then."""

@@ -4,7 +4,7 @@ It needs nothing from the engines, though what a backend measures itself (``Back
 replicas of the gateway are heard (``hear``) and told (``tell``), so that each knows the load that all of them make.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ class Fleet:
         self.replica = replica
         self.prices = prices or PriceBook()
         self.tell = tell
-        self.in_flight: Counter[str] = Counter()
+        self.in_flight: defaultdict[str, int] = defaultdict(int)
         self._flights: dict[int, Flight] = {}
         self._flown = 0
         self._away: set[str] = set()
@@ -212,9 +212,10 @@ class Fleet:
             self._notice_those_away({lane.backend: lane.facts for lane in lanes})
             return lanes
         lanes = known[1]
-        for at, lane in enumerate(lanes):
+        for lane in lanes:
             facts = backends[lane.backend].facts()
             if facts is not lane.facts:
+                at = lanes.index(lane)
                 lanes[at] = self._lane(route, route.targets[at], asked, facts)
                 self._notice_those_away({lane.backend: facts})
         return lanes

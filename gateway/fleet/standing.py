@@ -19,8 +19,9 @@ _GOOD_FAITH_ATTEMPTS = 20.0
 class Standing:
     """What is under way, what its cache is believed to hold, and how the recent attempts ended.
 
-    ``model`` is empty where the backend does not list it. ``probing`` counts attempts under way that were sent to find
-    out whether it is well again. ``warm_at_first_token`` tells that a prompt warms the cache no sooner.
+    ``model`` is empty where the backend does not list it. ``has_failed`` tells whether an attempt ever did, ``probing``
+    counts attempts under way that were sent to find out whether it is well again. ``warm_at_first_token`` tells that a
+    prompt warms the cache no sooner.
     """
 
     model: str
@@ -30,6 +31,7 @@ class Standing:
     window: LearnedWindow = field(default_factory=LearnedWindow)
     progress: Progress = field(default_factory=lambda: Progress(Expectations()))
     failures_in_a_row: int = 0
+    has_failed: bool = False
     probing: int = 0
     _attempts: float = field(default=0.0, repr=False)
     _failures: float = field(default=0.0, repr=False)
@@ -48,6 +50,7 @@ class Standing:
         failure of the row says that the trouble goes on.
         """
         self._judged(1.0, now_s)
+        self.has_failed = True
         if dispatched_s < self._row_grew_s:
             return False
         self._row_grew_s = now_s
@@ -60,11 +63,6 @@ class Standing:
         self._row_grew_s = now_s
         self.window = LearnedWindow()
         self.progress.begin_anew(now_s)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether there was a failure at all."""
-        return self._failures > 0
 
     def failure_rate(self, now_s: float) -> float:
         """The share of recent attempts that failed, 0 to 1, fading with time; a few successes are taken for granted."""

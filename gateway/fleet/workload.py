@@ -42,6 +42,8 @@ class Leg(Struct, kw_only=True, eq=False, gc=False):
 class Workload:
     """Counters and queues of what is under way, and the speeds that are learned from it.
 
+    ``waiting`` is how many prompts wait to be read.
+
     The prompts are read one after the other, in the order of dispatch; how an engine cuts them into pieces changes
     little about when the last of them is read. Times are on the monotonic clock, and one that goes back counts as one
     that stands still.
@@ -66,11 +68,13 @@ class Workload:
         "queued_prefill_tokens",
         "running_output_tokens",
         "stretch",
+        "waiting",
         "writing",
     )
 
     def __init__(self, pool: Speeds | None = None) -> None:
         self.in_flight = 0
+        self.waiting = 0
         self.queued_prefill_tokens = 0
         self.running_output_tokens = 0
         self.kv_tokens = 0
@@ -87,11 +91,6 @@ class Workload:
         self._sequence_seconds = 0.0
         self._kv_seconds = 0.0
         self._reading_seconds = 0.0
-
-    @property
-    def waiting(self) -> int:
-        """How many prompts wait to be read."""
-        return len(self._waiting)
 
     @property
     def oldest(self) -> Leg | None:
@@ -135,6 +134,7 @@ class Workload:
         self._pass(now_s)
         self.kv_tokens += leg.prompt_tokens
         self._waiting[leg] = None
+        self.waiting += 1
         self._head = self._head or leg
         self._queued_s += read_s
 
@@ -183,6 +183,7 @@ class Workload:
     def _take_out(self, leg: Leg) -> None:
         waiting = self._waiting
         del waiting[leg]
+        self.waiting -= 1
         self._head = next(iter(waiting)) if waiting else None
         self.queued_prefill_tokens -= leg.fresh_tokens
         left_s = self._queued_s - leg.read_s

@@ -213,7 +213,7 @@ def test_a_backend_that_lies_about_its_cache_harms_itself_alone(make_town: Calla
         town.serve(town.context(f"{number % 6} " + SYSTEM), cached=(0, 10**9, -5)[number % 3])
     for standing in town.fleet._standings.values():
         assert 64 <= standing.cache.capacity_blocks <= 65_536
-    assert 0 == town.fleet.in_flight.total()
+    assert 0 == sum(town.fleet.in_flight.values())
 
 
 @pytest.mark.parametrize("jump_s", [-1e6, 1e6])
