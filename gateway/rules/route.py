@@ -135,7 +135,10 @@ class Route:
 
     def dropped(self, ctx: Context, candidate: Candidate) -> tuple[str, ...]:
         """What the request loses on its way to a candidate, by leave of the route's filters."""
-        return tuple([name for dropper in self._droppers for name in dropper.drops(ctx, candidate)])
+        names: tuple[str, ...] = ()
+        for dropper in self._droppers:
+            names += dropper.drops(ctx, candidate)
+        return names
 
     def deadline_of(self, arrival: Arrival) -> Deadline | None:
         """By when the answer to a request is of use: as the route says, or as the client does where that is sooner."""

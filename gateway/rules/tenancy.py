@@ -79,6 +79,8 @@ class Tenancy:
 
     def of_model(self, model: str) -> tuple[Limit, ...]:
         """The limits that hold for a model, whoever asks for it."""
+        if not self.models:
+            return ()
         return tuple([limit for pattern, limits in self.models if _answers(pattern, model) for limit in limits])
 
 

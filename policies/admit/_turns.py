@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
+from msgspec import Struct
+
 from gateway.admission import Queued, Room
 from gateway.types import Context
 
@@ -34,29 +36,27 @@ class Door(Protocol):
         ...
 
 
-class Guest:
+class Guest(Struct, eq=False):
     """One request's visit (``gateway.admission.Visit``): a class, since a generator would cost three times as much."""
 
-    __slots__ = ("_door", "ctx", "entered_s", "loop", "queued", "room", "since_s")
-
-    def __init__(self, door: Door, ctx: Context, room: Room, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._door = door
-        self.ctx = ctx
-        self.room = room
-        self.loop = loop or asyncio.get_running_loop()
-        self.queued: Queued | None = None
-        self.since_s = self.entered_s = 0.0
+    door: Door
+    ctx: Context
+    room: Room
+    loop: asyncio.AbstractEventLoop
+    queued: Queued | None = None
+    since_s: float = 0.0
+    entered_s: float = 0.0
 
     async def __aenter__(self) -> None:
         self.since_s = self.entered_s = self.loop.time()
-        if not self._door.enters(self):
-            await self._door.wait(self)
+        if not self.door.enters(self):
+            await self.door.wait(self)
             self.entered_s = self.loop.time()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._door.leave(self)
+        self.door.leave(self)
 
     async def turn(self, turn: "asyncio.Future[bool]", patience_s: float, give_back: Callable[[], None]) -> bool:
         """Whether the turn came, which is the future's result, within ``patience_s``.

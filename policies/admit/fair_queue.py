@@ -127,7 +127,7 @@ class FairQueue:
         Raises:
             Overloaded: the queue is full, the turn did not come in time, or would come too late.
         """
-        return Guest(self, ctx, room)
+        return Guest(self, ctx, room, asyncio.get_running_loop())
 
     def expected_wait_s(self, ctx: Context, room: Room) -> float:
         """See ``Queue.expected_wait_s``."""

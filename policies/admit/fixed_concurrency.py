@@ -89,7 +89,7 @@ class FixedConcurrency:
         Raises:
             Overloaded: the queue is full, or the turn did not come in time.
         """
-        return Guest(self, ctx, room, loop=self._places.loop())
+        return Guest(self, ctx, room, self._places.loop())
 
     def expected_wait_s(self, ctx: Context, room: Room) -> float:  # noqa: ARG002  # the port's signature
         """See ``Queue.expected_wait_s``."""
