@@ -82,6 +82,7 @@ class Spool:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _segments: deque[Segment] = field(default_factory=deque)
     _held: list[bytes] = field(default_factory=list)
+    _handed_out: int = 0  # so many of those held, the first, are on their way to the database, and into no file
     _at_hand: RowsAtHand = field(default_factory=RowsAtHand)
     _waiting: int = 0
 
@@ -112,7 +113,7 @@ class Spool:
                 _log.debug("the spool cannot be written: %s", error)
             if rows and alone and not self._held and self._segments:
                 self._at_hand.put(self._segments[-1].name, self._segments[-1].size_bytes, frames, rows)
-            lost = max(len(self._held) - self.capacity, 0)
+            lost = max(len(self._held) - max(self.capacity, self._handed_out), 0)
             if lost:
                 del self._held[-lost:]
                 self._waiting -= lost
@@ -122,10 +123,12 @@ class Spool:
         """The oldest requests that are not done; ``None`` where there are none."""
         with self._lock:
             waiting = [(segment, self._at_hand.after(segment.name, segment.at, most)) for segment in self._segments]
-            held = self._held[:most]
         for segment, at_hand in waiting:
             if batch := at_hand or segment.read(most):
                 return Batch(segment, batch)
+        with self._lock:
+            held = self._held[:most]
+            self._handed_out = len(held)
         return Batch(None, [Spooled(0, unframed(framed)) for framed in held]) if held else None
 
     def done(self, batch: Batch) -> list[str]:
@@ -134,6 +137,7 @@ class Spool:
             self._waiting -= len(batch.requests)
             if batch.segment is None:
                 del self._held[: len(batch.requests)]
+                self._handed_out = 0
                 return []
             batch.segment.at = batch.requests[-1].ends_at
             self._at_hand.drop(batch.segment.name, batch.segment.at)
@@ -156,18 +160,19 @@ class Spool:
             return lost
 
     def _write(self) -> None:
-        if not self._held or not self._segments:
+        held = self._held[self._handed_out :]
+        if not held or not self._segments:
             return
         if sum(segment.size_bytes - segment.at for segment in self._segments) >= self.most_bytes:
             raise OSError(f"the spool has {self.most_bytes} bytes, and the database takes nothing")
         if self._segments[-1].size_bytes >= SEGMENT_BYTES:
             self._segments.append(_new_segment(self.folder))
-        segment, data = self._segments[-1], b"".join(self._held)
+        segment, data = self._segments[-1], b"".join(held)
         written = 0
         while written < len(data):  # where it was cut short last time, it is written over
             written += os.pwrite(segment.descriptor, data[written:], segment.size_bytes + written)
         segment.size_bytes += len(data)
-        self._held.clear()
+        del self._held[self._handed_out :]
 
 
 def adopt(folder: Path) -> Iterator[Segment]:

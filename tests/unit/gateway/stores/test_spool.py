@@ -149,6 +149,26 @@ def test_a_disk_that_takes_nothing_is_borne(
     assert ["req-0", "req-1"] == _ids(spool)
 
 
+def test_what_went_to_the_database_out_of_memory_goes_into_no_file(
+    spool: Spool, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the disk takes something again before the database has answered: a second row would be a second bill."""
+
+    def no_disk(*_: object) -> int:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.stores.spool.os.pwrite", no_disk)
+        spool.append(_rows(make_entry, 0))
+    batch = spool.next_batch(10)
+    assert batch is not None
+    assert [None, "req-0"] == [batch.segment, batch.requests[0].rows.request[0]]
+    spool.append(_rows(make_entry, 1))
+    spool.done(batch)
+    assert ["req-1"] == _ids(spool)
+    assert 0 == spool.waiting
+
+
 def test_a_dead_process_files_are_taken_over_and_a_living_ones_are_not(tmp_path: Path, make_entry: MakeEntry) -> None:
     """Each by one process alone; a process is dead when its locks are gone."""
     dead, living = (Spool(tmp_path, most_bytes=1 << 30, capacity=10) for _ in range(2))
