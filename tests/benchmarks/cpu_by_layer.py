@@ -24,8 +24,8 @@ from pathlib import Path
 import proc
 from figures import table
 from overhead import SCENARIOS
+from path_scripts import SCRIPTS
 from programs import load, run_upstream
-from request_path import SCRIPTS
 from servers import ROOT, run_headrace
 
 _FRAME = re.compile(r"\((?P<file>[^()]*):\d+\)$")

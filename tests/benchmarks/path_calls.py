@@ -22,7 +22,8 @@ from typing import Any
 
 import uvloop
 from figures import table
-from request_path import SCRIPTS, Script, open_path
+from path_scripts import SCRIPTS, Script
+from request_path import open_path
 from servers import ROOT
 
 from policies.classify import _lesson_pace

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import uvloop
 from figures import table
-from request_path import SCRIPTS, Script, open_path
+from path_scripts import SCRIPTS, Script
+from request_path import open_path
 
 from policies.classify import _lesson_pace
 

@@ -17,7 +17,8 @@ import msgspec
 import uvloop
 from figures import table
 from path_instructions import a_request, serve
-from request_path import CONNECTIONS, DATE, SCRIPTS, Load
+from path_scripts import SCRIPTS
+from request_path import CONNECTIONS, DATE, Load
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
