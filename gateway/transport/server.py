@@ -218,16 +218,17 @@ class InferenceProtocol(StrictProtocol):
             super()._start_asgi_task(cycle, app)
             return
         self.active = cycle
-        cycle.task = self.loop.create_task(self._serve(cycle))
-        self.tasks.add(cycle.task)
-        cycle.task.add_done_callback(self.tasks.discard)
+        cycle.task = task = self.loop.create_task(self._serve(cycle))
+        self.tasks.add(task)
 
     async def _serve(self, exchange: ServerExchange) -> None:
+        task = exchange.task
         try:
             await self.inference.handle(exchange)
         except Exception as error:  # noqa: BLE001  # whatever it is, the next request of this connection must not wait
             _log.error("%s left an exchange to itself", type(error).__name__)
         finally:
+            self.tasks.discard(task)  # by itself: to be told when a task is over takes a turn of the loop
             if exchange.abandon():
                 self._end_unfinished(exchange)
             if exchange.gone and self.active is exchange:
