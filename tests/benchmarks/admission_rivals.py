@@ -42,17 +42,23 @@ class Rival:
 
     def admit(self, ctx: Context, room: Room) -> Guest:
         """See ``Admitter.admit``."""
-        return Guest(self, ctx, room)
+        return Guest(self, ctx, room, asyncio.get_running_loop())
 
     def observe(self, entry: LedgerEntry) -> None:
         """Learns nothing."""
 
-    async def enter(self, guest: Guest) -> None:
+    def enters(self, guest: Guest) -> bool:
+        """Whether there is a place, which is taken then."""
+        del guest
+        state = self._state
+        if self.limit is not None and (state.taken >= self.limit or state.alive):
+            return False
+        state.taken += 1
+        return True
+
+    async def wait(self, guest: Guest) -> None:
         """Returns with a place, or raises without one."""
         state = self._state
-        if self.limit is None or (state.taken < self.limit and not state.alive):
-            state.taken += 1
-            return
         if self.most is not None and len(state.alive) >= self.most:
             raise Overloaded("full", retry_after_s=1.0)
         patience_s = 1e9 if self.patience_s is None else self.patience_s(guest.ctx)
