@@ -210,8 +210,8 @@ class OpenAIStream(StreamLook):
         if text_bytes:
             self.output_bytes += text_bytes
             self._envelope_bytes = len(data) - text_bytes
-        if self._mould is None and self._moulds_left and self.visible:
-            self._learn(chunk, data, text_bytes)
+            if self._mould is None and self._moulds_left:
+                self._learn(chunk, data, text_bytes)
         repaired = self._with_tool_calls_repaired(chunk, data)
         usage = chunk.counted()
         if usage is not None:
