@@ -1,16 +1,16 @@
 """What each feature adds to the length of an answer, learned one answer at a time, in a table of bounded size."""
 
 from array import array
-from collections.abc import Iterable, Sequence
 from math import sqrt
+from operator import itemgetter
 
 from msgspec import Struct
+
+from policies.classify._packed import Packed, repeated
 
 FIRST_SLOTS = 1 << 12
 MOST_SLOTS = 1 << 18
 """Of 8 bytes: 2 MB. Twice as many are worth 0.001 of rank correlation."""
-_MOST_STORED_SLOTS = 1 << 19
-"""Of a state that an earlier version stored."""
 
 _SLOTS_PER_LESSON = 1024
 _SANE = 100.0
@@ -40,33 +40,32 @@ class FeatureWeights:
     "Feature hashing for large scale multitask learning" (2009).
     """
 
-    __slots__ = ("_mask", "_squares", "_weights", "lessons")
+    __slots__ = ("_masks", "_squares", "_weights", "lessons")
 
     def __init__(self) -> None:
         self.lessons = 0
-        self._mask = FIRST_SLOTS - 1
+        self._masks = repeated(FIRST_SLOTS - 1)
         self._weights = array("f", bytes(4 * FIRST_SLOTS))
         self._squares = array("f", [_FIRST_SQUARE]) * FIRST_SLOTS
 
     @property
     def slots(self) -> int:
         """Places in memory, of 8 bytes."""
-        return self._mask + 1
+        return len(self._weights)
 
-    def total(self, features: Iterable[int]) -> float:
-        """The sum of the weights of ``features``; those unknown weigh next to nothing."""
-        weights, mask = self._weights, self._mask
-        return sum([weights[feature & mask] for feature in features])
+    def total(self, features: Packed) -> float:
+        """The sum of the weights of ``features``, two or more; those unknown weigh next to nothing."""
+        found: tuple[float, ...] = itemgetter(*features.and_each(self._masks))(self._weights)
+        return sum(found)
 
-    def learn(self, features: Sequence[int], gradient: float, rate: float, *, answers: int = 1) -> None:
+    def learn(self, features: Packed, gradient: float, rate: float, *, answers: int = 1) -> None:
         """Moves the weights of ``features`` by ``gradient``, from -1 to 1, at ``rate``; it stands for ``answers``."""
         self.lessons += 1
         if self.lessons * _SLOTS_PER_LESSON > self.slots and self.slots < MOST_SLOTS:
             self._grow()
-        weights, squares, mask = self._weights, self._squares, self._mask
-        step, square = rate * gradient / sqrt(max(len(features), 1)), max(gradient * gradient, _LEAST_SQUARE * answers)
-        for feature in features:
-            slot = feature & mask
+        weights, squares = self._weights, self._squares
+        step, square = rate * gradient / sqrt(max(features.count, 1)), max(gradient * gradient, _LEAST_SQUARE * answers)
+        for slot in features.and_each(self._masks):
             seen = squares[slot] + square
             squares[slot] = seen
             weights[slot] += step / sqrt(seen)
@@ -84,26 +83,16 @@ class FeatureWeights:
         """
         slots = len(state.weights) // 4
         sizes = {len(state.weights), len(state.squares)}
-        if sizes != {4 * slots} or not FIRST_SLOTS <= slots <= _MOST_STORED_SLOTS or slots & (slots - 1):
+        if sizes != {4 * slots} or not FIRST_SLOTS <= slots <= MOST_SLOTS or slots & (slots - 1):
             raise ValueError("a table of weights has a size of its own")
         made = cls()
-        made.lessons, made._mask = state.lessons, slots - 1
+        made.lessons, made._masks = state.lessons, repeated(slots - 1)
         made._weights, made._squares = array("f", state.weights), array("f", state.squares)
         sane = all(-_SANE < weight < _SANE for weight in made._weights)
         if not sane or not all(square >= _FIRST_SQUARE for square in made._squares) or state.lessons < 0:
             raise ValueError("a weight is out of bounds")
-        while made.slots > MOST_SLOTS:
-            made._fold()
         return made
-
-    def _fold(self) -> None:
-        """Half the places: features that come to share one weigh their mean."""
-        half = self.slots // 2
-        for name in ("_weights", "_squares"):
-            table: array[float] = getattr(self, name)
-            setattr(self, name, array("f", [(low + high) / 2 for low, high in zip(table, table[half:], strict=False)]))
-        self._mask = half - 1
 
     def _grow(self) -> None:
         self._weights, self._squares = self._weights * 2, self._squares * 2
-        self._mask = 2 * self._mask + 1
+        self._masks = repeated(self.slots - 1)

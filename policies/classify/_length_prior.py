@@ -78,12 +78,12 @@ def quantities_in_logs(seen: Quantities) -> dict[str, float]:
     last = to_level(answers[0]) if answers else 0.0
     return {
         "prompt_chars": log1p(seen.prompt_chars),
-        "lines": log1p(seen.prompt.count(b"\n")),
+        "lines": log1p(seen.lines),
         "asked_tokens": to_level(seen.asked_tokens) - 5.0 if seen.asked_tokens else 0.0,
         "turns": log1p(seen.turns),
         "last_answer": last,
         "answer_before": to_level(answers[1]) if len(answers) > 1 else last,
-        "mean_answer": to_level(sum(answers) / len(answers)) if answers else 0.0,
+        "mean_answer": to_level(seen.mean_answer) if answers else 0.0,
     }
 
 

@@ -15,16 +15,16 @@ from policies.classify._lengths import Lengths
 from policies.classify._model_lengths import ModelLengths, Shift
 from policies.classify._residuals import Spread
 
-_RELEASE = 2
-_MACHINE = f"{sys.byteorder} {sys.hash_info.width} {sys.version_info[0]}.{sys.version_info[1]}"
+_RELEASE = 3
+_MACHINE = sys.byteorder
 _MOST_LEVEL = 20.0
 
 
 class ModelRecord(Struct, frozen=True, tag="model"):
     """What one model's answers to one tenant have taught.
 
-    ``machine`` has the order of bytes and Python's way to hash numbers, by which the features are named. Residuals
-    stand in the order of time, each with whether it was cut short.
+    ``machine`` is the order of bytes in a number. Residuals stand in the order of time, each with whether it was cut
+    short.
     """
 
     release: int

@@ -9,19 +9,20 @@ from policies.classify._answer_seen import AnswerSeen
 from policies.classify._features import drift_features, features
 from policies.classify._length_prior import LengthPrior, to_level
 from policies.classify._model_lengths import ModelLengths, Shift
+from policies.classify._packed import Packed
 from policies.classify._quantities import SYSTEM_ROLES, measure
 from policies.classify._residuals import Spread
+from policies.classify._word_numbers import word_numbers
 
 MODELS_PER_TENANT = 64
 TENANTS = 256
 
 _POOLS = 512
-_PENDING = 4096
 _CONVERSATIONS = 16_384
 _CONVERSATION_CHARS = 256
 
 _RATE = 0.1
-_BELIEVED = 0.6
+_BELIEVED = 0.5
 """Of a residual no more than this is believed when weights are learned: the median counts, not the mean."""
 
 _AS_EXPECTED = 0.02
@@ -36,13 +37,13 @@ _MOST_DRIFT = 2.9
 class Expected(Struct, frozen=True):
     """What the features of a request say, and what is needed to learn from the answer.
 
-    ``prior`` is the median answer as a level by the shipped formula alone, ``level`` with all that was learned.
+    ``prior`` is the median answer as a level by the shipped formula alone, ``level`` with all that was learned. It is
+    made anew for learning: few answers are learned from, and for the others nothing is kept while they are under way.
     """
 
     prior: float
     level: float
-    features: list[int]
-    conversation: int
+    features: Packed
 
 
 class Drift(Struct):
@@ -72,29 +73,17 @@ class Lengths:
         self.tenants: OrderedDict[str, OrderedDict[str, ModelLengths]] = OrderedDict()
         self.pools: OrderedDict[str, Shift] = OrderedDict()
         self._most_slots = most_slots
-        self._pending: OrderedDict[str, Expected] = OrderedDict()
         self._drifts: OrderedDict[int, Drift] = OrderedDict()
 
-    def expect(self, request: ChatRequest) -> Expected:
-        """What the request's features say."""
-        prior, found, turns = self._read(request)
-        level = prior
-        conversation = _conversation(request)
-        if turns and (drift := self._drifts.get(conversation)) is not None:
-            found = [*found, *drift_features(turns, drift.total / drift.answers, drift.last)]
-        known = self.known(request)
-        if known is not None:
-            level += known.weights.total(found)
-        expected = Expected(prior, level, found, conversation)
-        self._pending[request.arrival.id] = expected
-        if len(self._pending) > _PENDING:
-            self._pending.popitem(last=False)
-        return expected
-
-    def _read(self, request: ChatRequest) -> tuple[float, list[int], int]:
-        """The formula's level, the features, and the turns."""
+    def expect(self, request: ChatRequest, known: ModelLengths | None) -> Expected:
+        """What the request's features say, with what is ``known`` of the model's answers to this tenant."""
         seen = measure(request)
-        return self.prior.level(seen), features(request, seen), seen.turns
+        found = features(request, seen)
+        if seen.answers and (drift := self._drifts.get(_conversation(request))) is not None:
+            found += drift_features(seen.turns, drift.total / drift.answers, drift.last)
+        packed = word_numbers(seen.words).joined(Packed.of(found))
+        prior = self.prior.level(seen)
+        return Expected(prior, prior if known is None else prior + known.weights.total(packed), packed)
 
     def known(self, request: ChatRequest) -> ModelLengths | None:
         """What is known of the model's answers to this tenant."""
@@ -107,8 +96,8 @@ class Lengths:
 
     def learn(self, request: ChatRequest, answer: AnswerSeen) -> ModelLengths:
         """Takes an answer in, and gives what is now known of its model, which was ``put`` before."""
-        expected = self._pending.pop(request.arrival.id, None) or self.expect(request)
         model = self._latest(request)
+        expected = self.expect(request, model)
         level, spread = to_level(answer.tokens), model.spread(expected.level)
         residual = level - expected.level - spread.p50
         if not (answer.cut_short and residual < 0):
@@ -117,13 +106,9 @@ class Lengths:
             self._learn_weights(model, expected, believed, trust)
             model.shift.learn(level - expected.prior)
             self._pool(request.model).learn(level - expected.prior)
-            self._drift(expected.conversation).learn(residual)
+            self._drift(_conversation(request)).learn(residual)
         model.learn(expected.level, level - expected.level, cut_short=answer.cut_short)
         return model
-
-    def give_up(self, request: ChatRequest) -> None:
-        """No answer to learn from will come: what was kept for it goes, which is more than a short request holds."""
-        self._pending.pop(request.arrival.id, None)
 
     def _learn_weights(self, model: ModelLengths, expected: Expected, believed: float, trust: float) -> None:
         """Answers much as expected change next to nothing, and so only every eighth of them is learned from."""

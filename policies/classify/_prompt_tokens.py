@@ -9,14 +9,12 @@ _READ_ONLY = EMBEDDINGS | {Operation.COUNT_TOKENS}
 
 def prompt_tokens(request: ChatRequest, *, bytes_per_token: float, message_tokens: int, image_tokens: int) -> int:
     """Text by its bytes, token numbers by their count, and what stands around messages and for images."""
-    images = sum(
-        part.image_url is not None
-        for message in request.messages
-        if isinstance(message.content, tuple)
-        for part in message.content
-    )
-    around = len(request.messages) * message_tokens + images * image_tokens
-    return around + (_counted(request.prompt) or math.ceil(request.prompt_bytes / bytes_per_token))
+    around = len(request.messages) * message_tokens
+    for message in request.messages:
+        if isinstance(message.content, tuple):
+            around += image_tokens * sum(part.image_url is not None for part in message.content)
+    counted = _counted(request.prompt) if request.prompt is not None else 0
+    return around + (counted or math.ceil(request.prompt_bytes / bytes_per_token))
 
 
 def choices(request: ChatRequest) -> int:

@@ -4,7 +4,6 @@ Nothing here reads more than the ends of the last prompt and the last turns of t
 megabyte costs what a short one does.
 """
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -18,15 +17,18 @@ CHARS_PER_TOKEN = 4.0
 HEAD_CHARS = 200
 TAIL_CHARS = 100
 
-_HEAD_WORDS = 32
-_TAIL_WORDS = 16
+_HEAD_WORDS = 24
+_TAIL_WORDS = 12
 _TURNS = 16
 _PROMPTS = 2
 _MESSAGES = 64
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
-# What is no ASCII belongs to words: a run of Chinese characters is one, and pairs of words tell where it stands.
-_WORD = re.compile(rb"[a-z0-9\x80-\xff]+|[^a-z0-9\s\x80-\xff]")
+WORD_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789" + bytes(range(0x80, 0x100)))
+_SPACED = bytes(byte if byte in WORD_BYTES else ord(" ") for byte in bytes(range(256)).lower())
+"""What parts words becomes a space. What is no ASCII belongs to words: a run of Chinese characters is one, and pairs of
+words tell where it stands."""
+
 _NUMBERS = {
     b"one": 1, b"two": 2, b"three": 3, b"four": 4, b"five": 5, b"six": 6, b"seven": 7, b"eight": 8, b"nine": 9,
     b"ten": 10, b"eleven": 11, b"twelve": 12, b"single": 1, b"dozen": 12,
@@ -46,49 +48,60 @@ _BETWEEN = 2
 class Quantities(Struct, frozen=True):
     """What is counted. Lengths of answers are in tokens, reckoned from characters, the latest first.
 
-    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first 32 words and its
-    last 16, ``before`` is the head of the prompt before it, ``tail`` the end of the last answer, ``system`` the
-    head of the instructions. ``asked_tokens`` is a length that the
-    prompt itself asks for ("in two sentences"), 0 where it asks for none, and ``asked_unit`` its unit.
+    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first 24 words and its
+    last 12, ``lines`` how often a line ends in it. ``mean_answer`` is the mean of ``answers``, ``before`` the head of
+    the prompt before it, ``tail`` the end of the last answer, ``system`` the head of the instructions. ``asked_tokens``
+    is a length that the prompt itself asks for ("in two sentences"), 0 where it asks for none, and ``asked_unit`` its
+    unit.
     """
 
     prompt: bytes
     words: list[bytes]
+    lines: int
     prompt_chars: int
     context_tokens: float
     turns: int
-    answers: tuple[float, ...]
+    answers: list[float]
+    mean_answer: float
     tail: str
     before: bytes
-    system: str
+    system: bytes
     asked_tokens: float
     asked_unit: bytes
 
 
 def measure(request: ChatRequest) -> Quantities:
     """The quantities of a request: its last prompt, and the answers that stand before it."""
-    prompts, answers, tail, turns = _last_turns(request.messages)
+    messages = request.messages
+    prompts, answers, tail, turns = _last_turns(messages)
     if request.prompt is not None:
         prompts = [_first_text(request.prompt)]
     prompt = prompts[0] if prompts else ""
     whole = len(prompt) <= HEAD_CHARS + TAIL_CHARS
     ends = (prompt if whole else f"{prompt[:HEAD_CHARS]} {prompt[-TAIL_CHARS:]}").lower().encode(errors="replace")
-    words = _WORD.findall(ends)
+    words = ends.translate(_SPACED).split()
     if len(words) > _HEAD_WORDS + _TAIL_WORDS:
         words = words[:_HEAD_WORDS] + words[-_TAIL_WORDS:]
     asked_tokens, asked_unit = _asked(words)
+    before, system = b"", b""
+    if len(prompts) > 1:
+        before = prompts[1][:HEAD_CHARS].lower().encode(errors="replace")
+    if messages and messages[0].role in SYSTEM_ROLES:
+        system = messages[0].text()[:HEAD_CHARS].encode(errors="replace")
     return Quantities(
-        prompt=ends,
-        words=words,
-        prompt_chars=len(prompt),
-        context_tokens=request.prompt_bytes / CHARS_PER_TOKEN,
-        turns=turns,
-        answers=tuple(answers),
-        tail=tail,
-        before=prompts[1][:HEAD_CHARS].lower().encode(errors="replace") if len(prompts) > 1 else b"",
-        system=_system(request.messages),
-        asked_tokens=asked_tokens,
-        asked_unit=asked_unit,
+        ends,
+        words,
+        ends.count(b"\n"),
+        len(prompt),
+        request.prompt_bytes / CHARS_PER_TOKEN,
+        turns,
+        answers,
+        sum(answers) / len(answers) if answers else 0.0,
+        tail,
+        before,
+        system,
+        asked_tokens,
+        asked_unit,
     )
 
 
@@ -107,20 +120,21 @@ def _last_turns(messages: Sequence[Message]) -> tuple[list[str], list[float], st
     answers: list[float] = []
     tail = ""
     for message in messages[: -_MESSAGES - 1 : -1]:
-        if message.role == "assistant":
+        role = message.role
+        if role == "assistant":
             text = message.text()
             if not answers:
                 tail = text[-TAIL_CHARS:]
-            called = sum(len(call.function.arguments) for call in message.tool_calls or () if call.function)
-            answers.append((len(text) + called) / CHARS_PER_TOKEN)
-        elif len(prompts) < _PROMPTS and message.role not in SYSTEM_ROLES:
+            chars = len(text)
+            if message.tool_calls:
+                chars += sum(len(call.function.arguments) for call in message.tool_calls if call.function)
+            answers.append(chars / CHARS_PER_TOKEN)
+        elif len(prompts) < _PROMPTS and role not in SYSTEM_ROLES:
             prompts.append(message.text())
-    turns = len(answers) + max(len(messages) - _MESSAGES, 0) // 2
+    turns = len(answers)
+    if len(messages) > _MESSAGES:
+        turns += (len(messages) - _MESSAGES) // 2
     return prompts, answers[:_TURNS], tail, turns
-
-
-def _system(messages: Sequence[Message]) -> str:
-    return messages[0].text()[:HEAD_CHARS] if messages and messages[0].role in SYSTEM_ROLES else ""
 
 
 def _asked(words: Sequence[bytes]) -> tuple[float, bytes]:

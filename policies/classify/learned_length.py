@@ -41,7 +41,7 @@ class LearnedLength:
 
     What one model's answers to one tenant teach stays with that tenant and that model. Between tenants, and between
     replicas of the gateway, goes only how much longer or shorter a model answers than the formula says: three numbers.
-    Token counts that cannot be are not believed, and of an odd one no more than a factor of 1.8 teaches anything. Of
+    Token counts that cannot be are not believed, and of an odd one no more than a factor of 1.6 teaches anything. Of
     one model's answers to one tenant 25 a second are learned from; more of them would only cost time.
 
     It is kept in the state directory over restarts. ``docs/forecast.md`` has what it reaches and what it costs.
@@ -80,7 +80,7 @@ class LearnedLength:
         known = self._lengths.known(request)
         if not writes(request):
             return Forecast(prompt_tokens=self._prompt_tokens(request, known), output_tokens_p50=0, output_tokens_p90=0)
-        expected = self._lengths.expect(request)
+        expected = self._lengths.expect(request, known)
         spread = known.spread(expected.level) if known is not None else self._start(request)
         p50, p90 = to_tokens(expected.level + spread.p50), to_tokens(expected.level + spread.p90)
         if request.max_tokens is not None:
@@ -102,7 +102,6 @@ class LearnedLength:
         in_time = known is None or known.pace.takes(entry.ended_s)
         answer = answer_seen(entry) if in_time else None
         if answer is None:
-            self._lengths.give_up(request)
             return
         if known is None:
             self._lengths.put(request.arrival.tenant, request.model, ModelLengths(self._start(request)))
