@@ -137,7 +137,8 @@ class AnthropicStream(StreamLook):
             fields = _EVENT.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise UpstreamInvalid("the upstream sent an event that is no part of an answer") from error
-        kind = fields.type if fields.type in _KINDS else event.event.decode("utf-8", "replace")
+        said = fields.type
+        kind = said if isinstance(said, str) and said in _KINDS else event.event.decode("utf-8", "replace")
         if kind == "error":
             self.error = error_inside(data, "the upstream reported an error inside its stream")
             return b""
@@ -177,4 +178,4 @@ class AnthropicStream(StreamLook):
 
 def _grows(block: _Block | None) -> bool:
     """Whether a block begins empty: what it will say comes in deltas."""
-    return block is None or block.type in {"text", "thinking"}
+    return block is None or block.type == "text" or block.type == "thinking"  # noqa: PLR1714  # it may be a list

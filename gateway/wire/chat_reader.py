@@ -117,7 +117,7 @@ class ChatStreamReader:
             self._done = True
             deltas.append(AnswerEnd())
             return
-        if self._mould is not None and self._is_alike(self._mould, data, deltas):
+        if self._mould is not None and event.event != b"error" and self._is_alike(self._mould, data, deltas):
             return
         try:
             chunk = _ANSWER.decode(data)

@@ -63,3 +63,13 @@ def test_events_that_say_more_of_a_block_pass_alone_and_together() -> None:
     assert 4 * 5 <= view.output_bytes <= 4 * 5 + 40
     with pytest.raises(UpstreamInvalid):
         view.feed(grown(text="ab").replace(b"ab", b"a\rb"))
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["ping"], 5, None])
+def test_a_type_that_is_no_word_is_none(kind: Any) -> None:
+    """Of an event, whose name then tells, and of a block: neither breaks the stream."""
+    odd = f"event: ping\ndata: {json.dumps({'type': kind})}\n\n".encode()
+    begin = event("content_block_start", index=0, content_block={"type": kind})
+    view = look()
+    assert HEAD + odd + begin + TAIL == view.feed(HEAD + odd + begin + TAIL)
+    assert view.done

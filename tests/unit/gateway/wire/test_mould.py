@@ -109,6 +109,27 @@ def test_what_goes_out_is_what_came_however_it_is_cut(events: list[bytes], sizes
     assert (sent, "stop") == (out, view.finish_reason)
 
 
+@pytest.mark.parametrize(
+    "odd", [b'{"choices":{}}', b'{"choices":[null]}', b'{"choices":[{"delta":"x"}]}', b'{"id":"\\ud800"}', b'{"a":}']
+)
+@pytest.mark.parametrize("per_read", [1, 2])
+def test_an_event_that_is_none_of_ours_goes_on_like_others(odd: bytes, per_read: int) -> None:
+    """Once something is visible: whether one like it is known yet makes no difference, and what follows it is seen."""
+    events = [chunk("word"), chunk("word", "reasoning"), framed(odd), chunk("word"), framed(odd) * 2, chunk("x")] * 3
+    events.append(chunk("", finish="stop"))
+    reads = [b"".join(events[at : at + per_read]) for at in range(0, len(events), per_read)]
+    view = look()
+    assert (b"".join(reads), "stop") == (b"".join(map(view.feed, reads)), view.finish_reason)
+
+
+def test_after_its_end_nothing_is_looked_at() -> None:
+    """However long it is, and whatever came in one read with the end."""
+    view = OpenAIStream(choices=1, include_usage=False, max_event_bytes=300)
+    end = chunk("", finish="error")
+    assert chunk("word") == view.feed(chunk("word") + end + chunk("x" * 300))
+    assert view.error is not None
+
+
 def test_the_text_of_an_event_that_is_alike_is_at_hand() -> None:
     """As JSON; where it is another event, or one that says nothing, there is none."""
     mould = text_mould_of(WORD, b'"word"')
@@ -136,3 +157,11 @@ def test_what_is_read_does_not_depend_on_what_came_before(events: list[bytes], s
     assert each.feed(stream) == read
     said = [json.loads(event[len(b"data: ") :])["choices"][0]["delta"].get("content", "") for event in events]
     assert "".join(said) + "word" == "".join(delta.text for delta in read if isinstance(delta, TextDelta))
+
+
+def test_an_event_that_is_named_an_error_is_one_however_it_looks() -> None:
+    """Its name goes before its likeness."""
+    reader = ChatStreamReader()
+    said = reader.feed(framed(WORD) * 3 + b"event: error\n" + framed(WORD) * 2)
+    assert ["word"] * 3 == [delta.text for delta in said if isinstance(delta, TextDelta)]
+    assert reader.error is not None
