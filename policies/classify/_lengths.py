@@ -21,7 +21,7 @@ _POOLS = 512
 _CONVERSATIONS = 16_384
 _CONVERSATION_CHARS = 256
 
-_RATE = 0.1
+_RATE = 0.09
 _BELIEVED = 0.5
 """Of a residual no more than this is believed when weights are learned: the median counts, not the mean."""
 

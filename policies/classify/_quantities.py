@@ -17,7 +17,7 @@ CHARS_PER_TOKEN = 4.0
 HEAD_CHARS = 200
 TAIL_CHARS = 100
 
-_HEAD_WORDS = 24
+_HEAD_WORDS = 28
 _TAIL_WORDS = 12
 _TURNS = 16
 _PROMPTS = 2
@@ -48,7 +48,7 @@ _BETWEEN = 2
 class Quantities(Struct, frozen=True):
     """What is counted. Lengths of answers are in tokens, reckoned from characters, the latest first.
 
-    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first 24 words and its
+    ``prompt`` is the head and the tail of the last prompt in lower case, ``words`` are its first 28 words and its
     last 12, ``lines`` how often a line ends in it. ``mean_answer`` is the mean of ``answers``, ``before`` the head of
     the prompt before it, ``tail`` the end of the last answer, ``system`` the head of the instructions. ``asked_tokens``
     is a length that the prompt itself asks for ("in two sentences"), 0 where it asks for none, and ``asked_unit`` its

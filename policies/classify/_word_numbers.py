@@ -18,17 +18,20 @@ number are some of the word behind it; no table has so many places."""
 
 
 def word_numbers(words: Sequence[bytes]) -> Packed:
-    """Of each word, of each pair, and of the first and last eight words once more by their place."""
+    """Of each word, of each pair, of the first and the last eight by their place, and of the first by twos over one."""
     each = Packed.of(list(map(crc32, words)))
     bits, count = each.bits, each.count
     end = BITS * count
     first = _START | bits << BITS
     second = bits | _STOP << end
     pairs = first ^ second >> _LEFT_OUT_BITS
-    at_ends = min(count, _ENDS_WORDS)
-    place = BITS * at_ends
-    some = (1 << place) - 1
-    opening = (bits ^ _OPENING) & some
-    ending = (bits >> end - place ^ _ENDING) & some
-    ends = opening | ending << place
-    return Packed(bits | pairs << end | ends << 2 * end + BITS, 2 * count + 1 + 2 * at_ends)
+    at_ends, over_one = min(count, _ENDS_WORDS), min(max(count - 2, 0), _ENDS_WORDS)
+    opening = (bits ^ _OPENING) & _all_bits(at_ends)
+    ending = (bits >> end - BITS * at_ends ^ _ENDING) & _all_bits(at_ends)
+    twos = (opening ^ bits >> 2 * BITS + _LEFT_OUT_BITS) & _all_bits(over_one)
+    at_places = opening | ending << BITS * at_ends | twos << 2 * BITS * at_ends
+    return Packed(bits | pairs << end | at_places << 2 * end + BITS, 2 * count + 1 + 2 * at_ends + over_one)
+
+
+def _all_bits(count: int) -> int:
+    return (1 << BITS * count) - 1
