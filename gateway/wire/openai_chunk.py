@@ -52,6 +52,7 @@ class _OddChunk(Chunk):
 
 _CHUNK = msgspec.json.Decoder(Chunk)
 _ODD_CHUNK = msgspec.json.Decoder(_OddChunk)
+_LIST = msgspec.json.Decoder(list[Any])
 
 
 def read_chunk(data: bytes) -> Chunk:
@@ -72,3 +73,15 @@ def _read_oddly(data: bytes) -> Chunk:
         return _ODD_CHUNK.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UpstreamInvalid("the upstream sent an event that is no chunk of an answer") from error
+
+
+def read_tool_calls(value: Raw) -> list[Any]:
+    """The entries of a ``tool_calls``.
+
+    Raises:
+        UpstreamInvalid: it is no list.
+    """
+    try:
+        return _LIST.decode(value)
+    except msgspec.DecodeError as error:
+        raise UpstreamInvalid("the upstream sent tool calls that are no list of them") from error

@@ -16,7 +16,7 @@ from gateway.price import Usage
 from gateway.wire.json_body import edit
 from gateway.wire.mould import Mould, mould_of
 from gateway.wire.openai_answer import DONE
-from gateway.wire.openai_chunk import Choice, Chunk, read_chunk
+from gateway.wire.openai_chunk import Choice, Chunk, read_chunk, read_tool_calls
 from gateway.wire.openai_output import is_nothing, shown_bytes, shown_text
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.sse import SseParser, frame
@@ -31,10 +31,8 @@ _FRAME_BYTES = len(b"data: \n\n")
 _MOST_MOULDS = 8
 """So many events that are unlike those before are looked into, for what comes next to be known by."""
 
-
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _LIST_OF_FIELDS = msgspec.json.Decoder(list[dict[str, Raw]])
-_LIST = msgspec.json.Decoder(list[Any])
 _ENCODE = msgspec.json.Encoder().encode
 _NOTHING: dict[str, Any] = {}
 
@@ -148,7 +146,7 @@ class OpenAIStream(StreamLook):
         """Takes event by event, until those that came with it can go as they are: the opening, or a cut event."""
         out: list[bytes] = []
         begin = 0
-        while begin < len(data):
+        while begin < len(data) and not self.over:
             end = data.find(b"\n\n", begin) + 2
             if end == 1:
                 end = len(data)
@@ -187,11 +185,15 @@ class OpenAIStream(StreamLook):
             return self._finish()
         if name == b"error":
             return self._fail(data)
-        knows = self._mould is not None or not self._moulds_left
-        if self.visible and knows and data.endswith(b"}") and _MATTERS.search(data) is None:
-            self.output_bytes += max(len(data) - self._envelope_bytes, 1)
-            return frame(data)
-        return self._chunk(data)
+        if not self.visible or not data.endswith(b"}") or _MATTERS.search(data) is not None:
+            return self._chunk(data)
+        if self._mould is None and self._moulds_left:
+            try:
+                return self._chunk(data)
+            except UpstreamInvalid:  # it is nothing that we know, and goes on like all in which nothing matters
+                self._moulds_left -= 1
+        self.output_bytes += max(len(data) - self._envelope_bytes, 1)
+        return frame(data)
 
     def _chunk(self, data: bytes) -> bytes:
         """An event that has to be looked into."""
@@ -250,7 +252,7 @@ class OpenAIStream(StreamLook):
         for at, choice in enumerate(chunk.choices or ()):
             if choice.delta is None or not choice.delta.tool_calls or is_nothing(choice.delta.tool_calls):
                 continue
-            entries = self._tool_calls.repair(choice.place, _decoded(_LIST, bytes(choice.delta.tool_calls)))
+            entries = self._tool_calls.repair(choice.place, read_tool_calls(choice.delta.tool_calls))
             if entries is not None:
                 changes[at] = Raw(_ENCODE(entries))
         if not changes:
@@ -289,10 +291,3 @@ class OpenAIStream(StreamLook):
     def _fail(self, data: bytes) -> bytes:
         self.error = error_inside(data, "the upstream reported an error inside its stream")
         return b""
-
-
-def _decoded(decoder: "msgspec.json.Decoder[list[Any]]", data: bytes) -> list[Any]:
-    try:
-        return decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise UpstreamInvalid("the upstream sent tool calls that are no list of them") from error

@@ -122,12 +122,11 @@ def test_an_event_that_is_none_of_ours_goes_on_like_others(odd: bytes, per_read:
     assert (b"".join(reads), "stop") == (b"".join(map(view.feed, reads)), view.finish_reason)
 
 
-def test_after_its_end_nothing_is_looked_at() -> None:
-    """However long it is, and whatever came in one read with the end."""
+def test_after_an_error_nothing_is_looked_at() -> None:
+    """However long it is: what is told is the error, and not what came in one read with it."""
     view = OpenAIStream(choices=1, include_usage=False, max_event_bytes=300)
-    end = chunk("", finish="error")
-    assert chunk("word") == view.feed(chunk("word") + end + chunk("x" * 300))
-    assert view.error is not None
+    assert b"" == view.feed(chunk("", finish="error") + chunk("x" * 300))
+    assert "the upstream broke its answer off" == str(view.error)
 
 
 def test_the_text_of_an_event_that_is_alike_is_at_hand() -> None:
