@@ -9,6 +9,9 @@ _ENDS_WORDS = 8
 _OPENING, _ENDING = repeated(0x5BD1E995, _ENDS_WORDS), repeated(0x9E3779B1, _ENDS_WORDS)
 """Bits that are turned over in a word's number where it stands at one of the ends."""
 
+_ALL_BITS = [(1 << BITS * count) - 1 for count in range(_ENDS_WORDS + 1)]
+"""Of so many numbers."""
+
 _START, _STOP = 0x2545F491, 0x3C6EF372
 """Stand before the first word and behind the last one."""
 
@@ -26,12 +29,8 @@ def word_numbers(words: Sequence[bytes]) -> Packed:
     second = bits | _STOP << end
     pairs = first ^ second >> _LEFT_OUT_BITS
     at_ends, over_one = min(count, _ENDS_WORDS), min(max(count - 2, 0), _ENDS_WORDS)
-    opening = (bits ^ _OPENING) & _all_bits(at_ends)
-    ending = (bits >> end - BITS * at_ends ^ _ENDING) & _all_bits(at_ends)
-    twos = (opening ^ bits >> 2 * BITS + _LEFT_OUT_BITS) & _all_bits(over_one)
+    opening = (bits ^ _OPENING) & _ALL_BITS[at_ends]
+    ending = (bits >> end - BITS * at_ends ^ _ENDING) & _ALL_BITS[at_ends]
+    twos = (opening ^ bits >> 2 * BITS + _LEFT_OUT_BITS) & _ALL_BITS[over_one]
     at_places = opening | ending << BITS * at_ends | twos << 2 * BITS * at_ends
     return Packed(bits | pairs << end | at_places << 2 * end + BITS, 2 * count + 1 + 2 * at_ends + over_one)
-
-
-def _all_bits(count: int) -> int:
-    return (1 << BITS * count) - 1
