@@ -6,6 +6,7 @@ assistant's turn keeps its text and its calls. What was thought goes beside the 
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
@@ -120,7 +121,7 @@ class Turns:
     def _result(self, block: Block, where: str) -> list[Part]:
         """Adds a tool's turn; returns the parts that have no place in it."""
         call_id = _required(block.tool_use_id, f"{where}.tool_use_id")
-        content = decode(_CONTENT, bytes(block.content)) if block.content else None
+        content = decode(_CONTENT, bytes(block.content), f"{where}.content") if block.content else None
         parts = [Part(type="text", text=content)] if isinstance(content, str) else []
         for at, inner in enumerate(content if isinstance(content, tuple) else ()):
             parts += self._parts(inner, f"{where}.content[{at}]")
@@ -169,17 +170,20 @@ class Turns:
                 context = [Part(type="text", text=block.context)] if block.context else []
                 return [*context, Part(type="file", file=file)]
             case {"type": "content", "content": content}:
-                inner = decode(_DOCUMENT_CONTENT, msgspec.json.encode(content))
+                within = f"{where}.source.content"
+                inner = decode(_DOCUMENT_CONTENT, msgspec.json.encode(content), within)
                 if isinstance(inner, str):
                     return [*lead, Part(type="text", text=inner)]
-                return [*lead, *(part for it in inner for part in self._parts(it, f"{where}.source.content"))]
+                said = [self._parts(it, f"{within}[{at}]") for at, it in enumerate(inner)]
+                return [*lead, *chain.from_iterable(said)]
         self.lost.append(f"{where}.source")
         return []
 
     def _search_result(self, block: Block, where: str) -> list[Part]:
         self._check_citations(block, where)
-        content = decode(_CONTENT, bytes(block.content)) if block.content else None
-        texts = self._texts(content, where) if isinstance(content, tuple) else []
+        within = f"{where}.content"
+        content = decode(_CONTENT, bytes(block.content), within) if block.content else None
+        texts = self._texts(content, within) if isinstance(content, tuple) else []
         source = block.source if isinstance(block.source, str) else ""
         return [Part(type="text", text="\n".join(filter(None, (block.title, source, *texts))))]
 

@@ -96,8 +96,8 @@ def check_depth(body: bytes, max_depth: int) -> None:
         raise _too_deep(max_depth)
 
 
-def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
-    """The body as the decoder's type.
+def decode(decoder: "msgspec.json.Decoder[T]", body: bytes, where: str = "") -> T:
+    """The body as the decoder's type; or what stands in it at ``where``, a path.
 
     Raises:
         InvalidRequest: with ``param`` as a path such as ``messages[0].content``.
@@ -105,7 +105,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise _explained(str(error)) from None
+        raise _explained(str(error), where) from None
     except msgspec.DecodeError as error:
         raise _malformed(str(error), body) from None
     except RecursionError:
@@ -182,10 +182,10 @@ def _check_spelling(fields: dict[str, msgspec.Raw]) -> None:
             raise InvalidRequest(f"the request body has a field that some would take for {folded[:_MAX_NAME_CHARS]}")
 
 
-def _explained(words: str) -> InvalidRequest:
+def _explained(words: str, where: str) -> InvalidRequest:
     """A validation error in JSON's words. Only its shape is used, so that a value in it cannot get through."""
     place = _PLACE.match(words)
-    path = (place["path"] or "" if place else "").replace("[...]", "").lstrip(".")
+    path = (where + (place["path"] or "" if place else "").replace("[...]", "")).lstrip(".")
     words = place["words"] if place else ""
     if missing := _MISSING.match(words):
         path = f"{path}.{missing['name']}" if path else missing["name"]

@@ -95,6 +95,16 @@ def test_the_session_is_found(read: Callable[..., ChatRequest], user_id: str, se
     assert (session, user_id) == (request.arrival.session, request.unverified_user)
 
 
+def inside(block: Any) -> dict[str, Any]:
+    """The field of a body whose only turn is this block."""
+    return {"messages": [user(block)]}
+
+
+def document(*content: Any) -> dict[str, Any]:
+    """A document of blocks."""
+    return {"type": "document", "source": {"type": "content", "content": content}}
+
+
 REFUSED = [
     ({"max_tokens": None}, "max_tokens"),
     ({"max_tokens": -1}, "max_tokens"),
@@ -105,6 +115,11 @@ REFUSED = [
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
     ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type"),
     ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages[0].content[0].tool_use_id"),
+    (inside({"type": "tool_result", "tool_use_id": "a", "content": 5}), "messages[0].content[0].content"),
+    (inside({"type": "tool_result", "tool_use_id": "a", "content": [5]}), "messages[0].content[0].content[0]"),
+    (inside({"type": "search_result", "content": [{"type": "text"}]}), "messages[0].content[0].content[0].text"),
+    (inside(document({"type": "text", "text": 5})), "messages[0].content[0].source.content[0].text"),
+    (inside(document({"type": "text"})), "messages[0].content[0].source.content[0].text"),
     ({"tools": "f"}, "tools"),
     ({"api_key": "x"}, "api_key"),
     ({"stream": 1}, "stream"),
