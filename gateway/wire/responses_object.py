@@ -10,7 +10,7 @@ from gateway.price import Usage
 from gateway.types import ChatRequest
 from gateway.wire.deltas import AnswerStart
 from gateway.wire.openai_usage import cost_stated_in
-from gateway.wire.upstream_json import tokens_at
+from gateway.wire.upstream_json import text_of, tokens_at
 
 # What an answer says of settings that the request left out.
 _UNSAID: Mapping[str, Any] = {
@@ -131,4 +131,4 @@ def _told(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_call(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") in {"function_call", "custom_tool_call"}
+    return isinstance(item, dict) and text_of(item.get("type")) in {"function_call", "custom_tool_call"}

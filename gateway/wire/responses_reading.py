@@ -39,7 +39,7 @@ def read_response_answer(data: bytes, streamed: bool) -> Answer | None:  # noqa:
                 ),
             )
             for item in items
-            if isinstance(item, dict) and item.get("type") in _CALLS
+            if isinstance(item, dict) and text_of(item.get("type")) in _CALLS
         ),
         finish_reason=hub_reason(response),
     )

@@ -153,6 +153,18 @@ def test_what_is_no_answer_is_none_and_never_an_error(
     assert answer is None or answer.choices
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("kind", [None, 5, [], {}])
+def test_an_item_whose_type_is_no_word_says_nothing(kind: Any, streamed: bool) -> None:
+    """Of a response: what stands beside it is read."""
+    said = {"type": "message", "content": [{"type": "output_text", "text": "hi"}]}
+    data = _JSON({"output": [{"type": kind}, said], "status": "completed"})
+    event = b'event: response.completed\ndata: {"response":%b}\n\n' % data
+    answer = read_answer(Operation.RESPONSE, event if streamed else data, streamed=streamed)
+    assert answer is not None
+    assert [("hi", "stop")] == [(choice.text, choice.finish_reason) for choice in answer.choices]
+
+
 def test_what_has_nothing_to_say_is_not_judged() -> None:
     """A vector, a count of tokens."""
     assert not can_be_judged(Operation.EMBEDDING)
