@@ -18,14 +18,14 @@ class Mould:
     is anything that has to be looked into, and a text without a quotation mark cannot make it so.
     """
 
-    __slots__ = ("_after", "_between", "_joint", "_quotes", "_usual_bytes", "before")
+    __slots__ = ("_after", "_around_bytes", "_between", "_end", "_usual_bytes", "before")
 
     def __init__(self, before: bytes, between: bytes, after: bytes, *, usual_bytes: int) -> None:
         self.before = before
         self._between = between
         self._after = after
-        self._joint = after + before
-        self._quotes = (before + between + after).count(b'"')
+        self._end = after.removesuffix(b"\n\n")
+        self._around_bytes = len(before) + len(after)
         self._usual_bytes = usual_bytes
 
     def fits(self, data: bytes) -> tuple[int, int]:
@@ -37,16 +37,18 @@ class Mould:
             text = data[len(before) : -len(after)]  # where it is one event, and else more than that
             if _NOT_IN_TEXT.search(text) is None:
                 return len(data), max(len(text), 1)
-        found = data.rfind(after, len(before))
-        end = found + len(after)
-        events = data.count(self._joint, 0, end) + 1
-        if (
-            found < 0
-            or data.count(b'"', 0, end) != events * self._quotes
-            or data.count(b"\n", 0, end) != 2 * events
-            or data.find(b"\r", 0, end) >= 0
-            or (self._between and data.count(self._between, 0, end) != events)
-        ):
+        end = data.rfind(after, len(before)) + len(after)
+        if end < self._around_bytes:
+            return 0, 0
+        said = [event.removeprefix(before).removesuffix(self._end) for event in data[: end - 2].split(b"\n\n")]
+        events, text = len(said), b"".join(said)
+        if len(text) + events * self._around_bytes != end:
+            return 0, 0  # something does not begin or end as these do, so that less was taken off
+        if self._between:
+            if text.count(self._between) != events:
+                return 0, 0
+            text = text.replace(self._between, b"")
+        if _NOT_IN_TEXT.search(text) is not None:
             return 0, 0
         return end, max(end - events * self._usual_bytes, events)
 
