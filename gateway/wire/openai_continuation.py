@@ -16,6 +16,7 @@ from gateway.types import ChatRequest, Operation
 from gateway.wire.openai_output import is_nothing
 from gateway.wire.openai_usage import read_usage, usage_object
 from gateway.wire.sse import frame
+from gateway.wire.upstream_json import objects
 
 _BOUNDS = ("max_tokens", "max_completion_tokens")
 _UNTOLD = ("response_format", "structured_outputs", "continue_final_message", "logprobs")
@@ -53,7 +54,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
-_DECODE = msgspec.json.Decoder().decode
+_FIELDS = msgspec.json.Decoder(dict[str, Any]).decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -135,10 +136,11 @@ class Seam:
 
     def _event(self, block: bytes) -> bytes:
         data = block.removeprefix(b"data: ").replace(b"\ndata: ", b"\n")
-        if not data.startswith(b"{"):
+        try:
+            chunk = _FIELDS(data)
+        except (msgspec.DecodeError, RecursionError):  # the end mark, or what we do not know
             return block + b"\n\n"
-        chunk = _DECODE(data)
-        choices = chunk.get("choices") or ()
+        choices = objects(chunk.get("choices"))
         if choices and not any(map(_says_something, choices)):
             return b""
         chunk |= {"id": self._beginning.id, "created": self._beginning.created_unix_s}
@@ -178,6 +180,7 @@ def _is_mere_text(delta: _Delta) -> bool:
     return all(not value or is_nothing(value) for value in others)
 
 
-def _says_something(choice: Any) -> bool:
-    delta = choice.get("delta") or {}
-    return bool(choice.get("finish_reason")) or any(value for name, value in delta.items() if name != "role")
+def _says_something(choice: dict[str, Any]) -> bool:
+    delta = choice.get("delta")
+    says = any(value for name, value in delta.items() if name != "role") if isinstance(delta, dict) else delta
+    return bool(choice.get("finish_reason") or says)

@@ -123,3 +123,18 @@ def test_the_rest_is_one_stream_with_its_beginning() -> None:
     assert {"prompt_tokens": 13, "completion_tokens": 3, "total_tokens": 16, "prompt_tokens_details": None} == usage[
         "usage"
     ]
+
+
+@pytest.mark.parametrize("data", [b'{"a":}', b'{"a":"\xff"}', b'{"choices":[', b"[1]", b"x"])
+def test_what_is_no_chunk_goes_on_as_it_came(data: bytes) -> None:
+    """As it does in a stream that did not break, and what follows it comes."""
+    odd = b"data: " + data + b"\n\n"
+    joined = Seam(BEGINNING, "second", Usage()).join(odd + _event(content=" so"))
+    assert odd + _event(content=" so") == joined
+
+
+@pytest.mark.parametrize("choices", [b"{}", b"5", b"[null]", b'[{"delta":"x"}]'])
+def test_a_chunk_whose_choices_are_none_goes_on_in_its_envelope(choices: bytes) -> None:
+    """What it says is the client's to judge."""
+    joined = Seam(BEGINNING, "second", Usage()).join(b'data: {"choices":%b}\n\n' % choices)
+    assert b'data: {"choices":%b,"id":"chatcmpl-1","created":7}\n\n' % choices == joined
