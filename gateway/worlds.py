@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gateway.ports import Learner, Surroundings
 from gateway.process.succession import start_all, start_one, those_not_in
+from gateway.rules.parameters import forget_models
 from gateway.rules.policy_file import PolicyFile, read_policy
 from gateway.rules.world import World, build_world
 from gateway.settings import Settings
@@ -62,8 +63,11 @@ class Worlds:
         return new
 
     def _read(self, old: World | None) -> tuple[PolicyFile, World]:
-        policy = read_policy(self._path)
-        return policy, build_world(policy, file=str(self._path), old=old)
+        try:
+            policy = read_policy(self._path)
+            return policy, build_world(policy, file=str(self._path), old=old)
+        finally:
+            forget_models()
 
     def _learn_secrets(self, policy: PolicyFile, world: World) -> None:
         self._secret_names = (*policy.secret_names(), *world.secret_names(self._settings.model_dir))

@@ -23,7 +23,7 @@ from gateway.app import Gateway
 from gateway.errors import ConfigurationError
 from gateway.process.garbage import collect_less
 from gateway.process.listening import Listening, base_url
-from gateway.process.one_heap import share_one_heap
+from gateway.process.one_heap import give_back, share_one_heap
 from gateway.process.ownership import check_ownership
 from gateway.process.run_directory import leave_run_directory, open_run_directory
 from gateway.process.worker_line import DRAIN, END_NOW, NOT_STARTED, RELOAD, Assignment, ParentLine
@@ -33,6 +33,9 @@ from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
 
 _log = logging.getLogger(__name__)
+
+_TICKS_UNTIL_CALM = 50
+"""Of uvicorn's, ten of which are a second: how often we look whether nobody is being served."""
 
 _ANOTHER_PORT = "nothing is served: --port or HEADRACE_PORT takes another port, --host or HEADRACE_HOST another address"
 
@@ -222,6 +225,12 @@ class _Server(uvicorn.Server):
         for server in self.servers:
             for listening in server.sockets:
                 _log.info("running on %s", base_url(listening, tls=self.config.is_ssl))
+
+    async def on_tick(self, counter: int) -> bool:
+        """Every tenth of a second. While nobody is being served, memory that is free goes back to the system."""
+        if counter % _TICKS_UNTIL_CALM == 0 and not self._gateway.pipeline.running:
+            give_back()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening, then ends what is left: clients that do not read the last of their answer, too."""

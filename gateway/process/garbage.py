@@ -6,6 +6,7 @@ at times through all that the process holds.
 """
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,7 +16,12 @@ make many: with five times as many, a busy gateway holds 10 MiB more and is no f
 
 
 def collect_less() -> None:
-    """What lives now is never looked at again, and what comes is looked at more rarely. Call it once all is built."""
+    """What lives now is never looked at again, and what comes is looked at more rarely. Call it once all is built.
+
+    What ``import`` remembers of folders goes too: which files are in them. It looks again where something is loaded
+    later.
+    """
+    sys.path_importer_cache.clear()
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_CONTAINERS, 20, 100)

@@ -92,6 +92,11 @@ def convert(cls: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
     }
 
 
+def forget_models() -> None:
+    """Gives up what ``convert`` has built to check parameters with: it is much, and of use while a file is read."""
+    _model.cache_clear()
+
+
 def json_schema(cls: type) -> dict[str, Any]:
     """The JSON Schema of what ``convert`` takes."""
     return _model(cls).model_json_schema()

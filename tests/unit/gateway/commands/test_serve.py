@@ -1,6 +1,9 @@
+import asyncio
 import gc
 import io
 import logging
+import platform
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,3 +77,30 @@ async def test_once_it_serves_the_garbage_collector_keeps_out_of_the_way(
     await server.startup()
     assert 0 < gc.get_freeze_count()
     await server.shutdown()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do so by themselves")
+async def test_memory_goes_back_while_nobody_is_being_served(
+    policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hand_clock: Any
+) -> None:
+    """Of what is free between what lives. While somebody is served it stays, so that nobody waits for that."""
+
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    monkeypatch.setenv("FIRST_KEY", "value-of-the-first")
+    gateway, settings = _gateway(policy_file, tmp_path, hand_clock)
+    server, task = _Server(gateway, settings), asyncio.current_task()
+    assert task is not None
+    blocks = [bytes(33_000) for _ in range(2000)]
+    del blocks[::2]
+    held = [resident_bytes()]
+    gateway.pipeline._tasks.add(task)
+    await server.on_tick(0)
+    held.append(resident_bytes())
+    gateway.pipeline._tasks.clear()
+    await server.on_tick(0)
+    held.append(resident_bytes())
+    await gateway.close()
+    assert abs(held[1] - held[0]) < 1_000_000
+    assert held[1] - held[2] > 20_000_000

@@ -1,4 +1,6 @@
 import gc
+import importlib.util
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +27,15 @@ def test_what_lives_at_the_start_is_never_looked_at_again() -> None:
     assert 0 == gc.collect()
     assert YOUNG_CONTAINERS == gc.get_threshold()[0]
     assert gc.isenabled()
+
+
+def test_what_import_remembers_of_folders_goes() -> None:
+    """Which files are in them is looked up again where something is loaded later."""
+    found = importlib.util.find_spec("this")
+    assert len(sys.path_importer_cache) > 0
+    collect_less()
+    assert {} == sys.path_importer_cache
+    assert found == importlib.util.find_spec("this")
 
 
 def test_nobody_looks_while_all_of_it_lives() -> None:
