@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from typing import Protocol, overload
 
 from gateway.types import Operation
 
@@ -26,6 +26,52 @@ class RepeatedHeaders(list[tuple[bytes, bytes]]):
     __slots__ = ("notes",)
 
     notes: Notes
+
+
+class HeaderLines(Sequence[tuple[bytes, bytes]]):
+    """Header fields of an answer as they go out: lines, each with its end. Taken apart only where somebody looks.
+
+    Attributes:
+        known: lines that many answers begin with, out of ``laid``.
+        own: lines of this answer, of which nobody has seen yet that no value has a line break in it.
+        own_lines: how many lines ``own`` should be.
+    """
+
+    __slots__ = ("known", "own", "own_lines")
+
+    def __init__(self, known: bytes, own: bytes, own_lines: int) -> None:
+        self.known = known
+        self.own = own
+        self.own_lines = own_lines
+
+    def __len__(self) -> int:
+        return len(self._fields())
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[bytes, bytes]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[bytes, bytes]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[bytes, bytes] | Sequence[tuple[bytes, bytes]]:
+        return self._fields()[index]
+
+    def _fields(self) -> Sequence[tuple[bytes, bytes]]:
+        parts = [line.partition(b": ") for line in (self.known + self.own).split(b"\r\n")[:-1]]
+        return [(name, value) for name, _, value in parts]
+
+
+def laid(headers: RawHeaders) -> bytes:
+    """Header fields as they go out.
+
+    Raises:
+        RuntimeError: a line break in a name or value, which would be a header or an answer of somebody else's.
+    """
+    if type(headers) is HeaderLines:
+        known, own, count = headers.known, headers.own, headers.own_lines
+    else:
+        known, own, count = b"", b"\r\n".join([*map(b": ".join, headers), b""]), len(headers)
+    if len(own.translate(None, b"\r\n")) != len(own) - 2 * count:
+        raise RuntimeError("a header of an answer has a line break in it")
+    return known + own
 
 
 class Exchange(Protocol):

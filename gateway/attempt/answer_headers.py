@@ -9,6 +9,7 @@ from msgspec import Struct
 from gateway.attempt.attempt_cost import AttemptCost
 from gateway.caching.answers import KeptAnswer
 from gateway.errors import HeadraceError, LimitExceeded, MethodNotAllowed, Overloaded
+from gateway.exchange import HeaderLines, laid
 from gateway.price import Usage
 from gateway.types import OLLAMA, Arrival, Attempt, Candidate, ChatRequest, Context, Operation
 
@@ -24,6 +25,8 @@ _STREAM: tuple[RawHeader, ...] = (
 _LINES: tuple[RawHeader, ...] = ((b"content-type", b"application/x-ndjson"), *_STREAM[1:])
 """How Ollama streams."""
 _WHOLE: tuple[RawHeader, ...] = ((b"content-type", b"application/json"),)
+_OWN = b"x-request-id: %b\r\nx-headrace-forecast-tokens: %d\r\nx-headrace-attempts: %d\r\n"
+"""The lines that every answer has of its own."""
 
 
 class Receipt(Struct, eq=False):
@@ -43,7 +46,7 @@ class Receipt(Struct, eq=False):
     attempt: int
     more: Sequence[RawHeader] = ()
 
-    def headers(self, usage: Usage | None, model: str = "") -> list[RawHeader]:
+    def headers(self, usage: Usage | None, model: str = "") -> HeaderLines:
         """The headers of the answer that ``model`` gave.
 
         ``x-headrace-cost-usd`` is the price of this attempt: of the ``usage`` where that is known, of the forecast for
@@ -51,27 +54,31 @@ class Receipt(Struct, eq=False):
         the prompt was remembered, where any was and the usage is known; ``x-headrace-estimated`` tells that the usage
         which the answer holds is ours and no upstream's.
         """
-        request, forecast = self.ctx.request, self.ctx.forecast
-        headers = [
-            *_form(request),
-            (b"x-request-id", request.arrival.id.encode()),
-            *_who(self.candidate.backend, self.candidate.model),
-            (b"x-headrace-forecast-tokens", b"%d" % forecast.output_tokens_p50),
-            (b"x-headrace-attempts", b"%d" % self.attempt),
-            *self.more,
-            *_own_id(request.arrival),
-        ]
-        if usage is not None:
-            if usage.estimated:
-                headers.append((b"x-headrace-estimated", b"true"))
-            if usage.cached_tokens > 0:
-                headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
+        arrival, forecast, candidate = self.ctx.request.arrival, self.ctx.forecast, self.candidate
+        known = _known(self.ctx.request.stream, arrival.operation, candidate.backend, candidate.model)
+        own, count = _OWN % (arrival.id.encode(), forecast.output_tokens_p50, self.attempt), 3
+        if (
+            self.more
+            or arrival.operation in _ANTHROPIC
+            or (usage is not None and (usage.estimated or usage.cached_tokens))
+        ):
+            more = self._seldom(usage)
+            own, count = own + laid(more), count + len(more)
         expected = usage or Usage(
             prompt_tokens=forecast.prompt_tokens, output_tokens=forecast.output_tokens_p50, units=forecast.units
         )
         cost_usd = self.cost.of(expected, model).usd
         if cost_usd is not None:
-            headers.append((b"x-headrace-cost-usd", f"{cost_usd:f}".encode()))
+            own, count = own + f"x-headrace-cost-usd: {cost_usd:f}\r\n".encode(), count + 1
+        return HeaderLines(known, own, count)
+
+    def _seldom(self, usage: Usage | None) -> list[RawHeader]:
+        """What most answers have nothing to say of."""
+        headers = [*self.more, *_own_id(self.ctx.request.arrival)]
+        if usage is not None and usage.estimated:
+            headers.append((b"x-headrace-estimated", b"true"))
+        if usage is not None and usage.cached_tokens > 0:
+            headers.append((b"x-headrace-cached-tokens", b"%d" % usage.cached_tokens))
         return headers
 
 
@@ -83,7 +90,7 @@ def dropped_header(names: Sequence[str]) -> RawHeader:
 def kept_headers(ctx: Context, kept: KeptAnswer, *, age_s: float, more: Sequence[RawHeader]) -> list[RawHeader]:
     """The headers of an answer that was kept: who gave it, how old it is, and what it would cost again."""
     headers = [
-        *_form(ctx.request),
+        *_form(stream=ctx.request.stream, operation=ctx.request.arrival.operation),
         (b"x-request-id", ctx.request.arrival.id.encode()),
         *_who(kept.name, kept.model),
         (b"x-headrace-attempts", b"0"),
@@ -101,7 +108,11 @@ def kept_headers(ctx: Context, kept: KeptAnswer, *, age_s: float, more: Sequence
 
 def holding_headers(request: ChatRequest) -> list[RawHeader]:
     """The headers of a stream that is opened before it is known who answers: its answer is held, and judged first."""
-    return [*_form(request), (b"x-request-id", request.arrival.id.encode()), (b"x-headrace-cascade", b"held")]
+    return [
+        *_form(stream=request.stream, operation=request.arrival.operation),
+        (b"x-request-id", request.arrival.id.encode()),
+        (b"x-headrace-cascade", b"held"),
+    ]
 
 
 def error_headers(
@@ -139,11 +150,11 @@ def error_headers(
     return headers
 
 
-def _form(request: ChatRequest) -> Sequence[RawHeader]:
+def _form(*, stream: bool, operation: Operation) -> Sequence[RawHeader]:
     """What says how the answer comes: whole, as events, or as lines."""
-    if not request.stream:
+    if not stream:
         return _WHOLE
-    return _LINES if request.arrival.operation in OLLAMA else _STREAM
+    return _LINES if operation in OLLAMA else _STREAM
 
 
 def _own_id(arrival: Arrival) -> Sequence[RawHeader]:
@@ -152,6 +163,11 @@ def _own_id(arrival: Arrival) -> Sequence[RawHeader]:
 
 
 @lru_cache(maxsize=1024)
+def _known(stream: bool, operation: Operation, backend: str, model: str) -> bytes:  # noqa: FBT001
+    """What all answers of a backend and its model have in common."""
+    return laid((*_form(stream=stream, operation=operation), *_who(backend, model)))
+
+
 def _who(backend: str, model: str) -> Sequence[RawHeader]:
     """Tells who answers."""
     return (b"x-headrace-backend", _value(backend)), (b"x-headrace-model", _value(model))

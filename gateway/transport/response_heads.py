@@ -2,7 +2,7 @@
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from gateway.exchange import RawHeaders
+from gateway.exchange import RawHeaders, laid
 
 
 class ResponseHeads:
@@ -31,7 +31,4 @@ class ResponseHeads:
         if start is None:
             start = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in defaults])
             self._starts[status] = start
-        fields = b"\r\n".join([*map(b": ".join, headers), b""])
-        if len(fields.translate(None, b"\r\n")) != len(fields) - 2 * len(headers):
-            raise RuntimeError("a header of an answer has a line break in it")
-        return b"".join((start, fields, framing, b"\r\n"))
+        return b"".join((start, laid(headers), framing, b"\r\n"))
