@@ -5,10 +5,12 @@ from one event knows all that are like it by comparing bytes, many at once, with
 """
 
 import re
+from operator import itemgetter
 
 _NOT_IN_TEXT = re.compile(rb'["\r\n]')
 _FRAME_BYTES = len(b"data: \n\n")
 _QUOTES_BYTES = len(b'""')
+_EMPTY_LINE = b"\n\n"
 
 
 class Mould:
@@ -18,14 +20,14 @@ class Mould:
     is anything that has to be looked into, and a text without a quotation mark cannot make it so.
     """
 
-    __slots__ = ("_after", "_around_bytes", "_between", "_end", "_usual_bytes", "before")
+    __slots__ = ("_after", "_between", "_inside", "_joint", "_usual_bytes", "before")
 
     def __init__(self, before: bytes, between: bytes, after: bytes, *, usual_bytes: int) -> None:
         self.before = before
         self._between = between
         self._after = after
-        self._end = after.removesuffix(b"\n\n")
-        self._around_bytes = len(before) + len(after)
+        self._joint = after + before
+        self._inside = itemgetter(slice(len(before), len(_EMPTY_LINE) - len(after)))
         self._usual_bytes = usual_bytes
 
     def fits(self, data: bytes) -> tuple[int, int]:
@@ -38,19 +40,20 @@ class Mould:
             if _NOT_IN_TEXT.search(text) is None:
                 return len(data), max(len(text), 1)
         end = data.rfind(after, len(before)) + len(after)
-        if end < self._around_bytes:
+        # What is cut out of events like it gives them again; of others it does not, wherever they were cut.
+        said = list(map(self._inside, data[: end - len(_EMPTY_LINE)].split(_EMPTY_LINE)))
+        if before + self._joint.join(said) + after != data[:end] or not self._is_text(said):
             return 0, 0
-        said = [event.removeprefix(before).removesuffix(self._end) for event in data[: end - 2].split(b"\n\n")]
-        events, text = len(said), b"".join(said)
-        if len(text) + events * self._around_bytes != end:
-            return 0, 0  # something does not begin or end as these do, so that less was taken off
+        return end, max(end - len(said) * self._usual_bytes, len(said))
+
+    def _is_text(self, said: list[bytes]) -> bool:
+        """Whether that is the text of events, and nothing else is in between but what always is."""
+        text = b"".join(said)
         if self._between:
-            if text.count(self._between) != events:
-                return 0, 0
+            if text.count(self._between) != len(said):
+                return False
             text = text.replace(self._between, b"")
-        if _NOT_IN_TEXT.search(text) is not None:
-            return 0, 0
-        return end, max(end - events * self._usual_bytes, events)
+        return _NOT_IN_TEXT.search(text) is None
 
 
 def mould_of(data: bytes, text: bytes, second: bytes = b"") -> Mould | None:
