@@ -11,7 +11,6 @@ from gateway.trace_context import Sampling
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _SAMPLERS: Mapping[str, float | None] = {"always_on": 1.0, "always_off": 0.0, "traceidratio": None}
-_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
 def tracing_wanted(environment: Mapping[str, str]) -> bool:
@@ -55,7 +54,7 @@ def open_spans(environment: Mapping[str, str], *, behind_proxy: Callable[[str], 
     ``behind_proxy`` tells whether a proxy stands before an address.
 
     Raises:
-        ConfigurationError: the variables ask for an exporter or a protocol that is not built in, or for what cannot be.
+        ConfigurationError: the variables ask for an exporter that is not built in, or for what cannot be.
     """
     if not tracing_wanted(environment):
         return None
@@ -64,10 +63,6 @@ def open_spans(environment: Mapping[str, str], *, behind_proxy: Callable[[str], 
         raise ConfigurationError(
             f"unknown exporter {exporter!r}", where="OTEL_TRACES_EXPORTER", hint="use otlp or none"
         )
-    for name in _PROTOCOLS:
-        protocol = environment.get(name, "http/protobuf")
-        if protocol != "http/protobuf":
-            raise ConfigurationError(f"unknown protocol {protocol!r}", where=name, hint="use http/protobuf")
     from gateway.telemetry.spans import SpanSink  # noqa: PLC0415  # it costs memory and start-up time: only where wanted
 
     return SpanSink.over_otlp(environment, behind_proxy=behind_proxy)

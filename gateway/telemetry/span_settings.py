@@ -32,10 +32,12 @@ def read_batching(environment: Mapping[str, str]) -> Batching:
         ConfigurationError: one is no positive number, or more would go together than may wait.
     """
     usual = Batching()
+    most_waiting = _number(environment, "OTEL_BSP_MAX_QUEUE_SIZE", usual.most_waiting, least=1)
+    usually_sent = min(usual.most_sent, most_waiting)
     found = Batching(
         delay_ms=_number(environment, "OTEL_BSP_SCHEDULE_DELAY", usual.delay_ms, least=1),
-        most_waiting=_number(environment, "OTEL_BSP_MAX_QUEUE_SIZE", usual.most_waiting, least=1),
-        most_sent=_number(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usual.most_sent, least=1),
+        most_waiting=most_waiting,
+        most_sent=_number(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", usually_sent, least=1),
     )
     if found.most_sent > found.most_waiting:
         words = f"{found.most_sent} spans cannot go together where {found.most_waiting} wait"

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -27,15 +28,18 @@ def test_the_address_is_the_specifications(environment: Mapping[str, str], url: 
     assert (url, behind_proxy) == (found.url, found.behind_proxy)
 
 
-def test_what_is_said_of_traces_goes_first() -> None:
+def test_what_is_said_of_traces_goes_first(tmp_path: Path) -> None:
     """All other variables are taken as they stand, or as they stand for traces."""
+    files = {name: tmp_path / f"{name}.pem" for name in ("ca", "client", "key")}
+    for file in files.values():
+        file.touch()
     for_all = {
         "HEADERS": "x-team=search,authorization=Bearer%20abc",
         "TIMEOUT": "3",
         "COMPRESSION": "Deflate",
-        "CERTIFICATE": "/ca.pem",
-        "CLIENT_CERTIFICATE": "/client.pem",
-        "CLIENT_KEY": "/client.key",
+        "CERTIFICATE": str(files["ca"]),
+        "CLIENT_CERTIFICATE": str(files["client"]),
+        "CLIENT_KEY": str(files["key"]),
     }
     environment = {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in for_all.items()}
     expected = Destination(
@@ -43,15 +47,15 @@ def test_what_is_said_of_traces_goes_first() -> None:
         headers={"x-team": "search", "authorization": "Bearer abc"},
         timeout_s=3.0,
         compression="deflate",
-        certificate="/ca.pem",
-        client_certificate="/client.pem",
-        client_key="/client.key",
+        certificate=str(files["ca"]),
+        client_certificate=str(files["client"]),
+        client_key=str(files["key"]),
         behind_proxy=False,
     )
     assert expected == _read(environment)
     of_traces = {"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "0.5", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION": "gzip"}
     found = _read({**environment, **of_traces})
-    assert (0.5, "gzip", "/ca.pem") == (found.timeout_s, found.compression, found.certificate)
+    assert (0.5, "gzip", str(files["ca"])) == (found.timeout_s, found.compression, found.certificate)
 
 
 def test_silence_is_the_specifications_default() -> None:
@@ -68,6 +72,11 @@ def test_silence_is_the_specifications_default() -> None:
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "inf"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/is/not/here.pem"),
+        ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "/is/not/here.pem"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/is/not/here.key"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(name: str, value: str) -> None:
@@ -75,3 +84,54 @@ def test_what_cannot_be_meant_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=value) as caught:
         _read({name: value})
     assert name == caught.value.where
+
+
+@pytest.mark.parametrize("protocol", ["", " ", "http/protobuf"])
+def test_a_protocol_that_says_nothing_is_ours(protocol: str) -> None:
+    """An empty variable is as good as none; what traces say holds before what all signals say."""
+    everybody = "OTEL_EXPORTER_OTLP_PROTOCOL"
+    assert _read({}) == _read({everybody: protocol})
+    assert _read({}) == _read({everybody: "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"})
+
+
+@pytest.mark.parametrize(("text", "timeout_s"), [("10", 10.0), ("999", 999.0), ("1000", 1.0), ("10000", 10.0)])
+def test_a_long_patience_is_in_milliseconds(text: str, timeout_s: float) -> None:
+    """Python's SDK has seconds where others have milliseconds; nobody waits a quarter of an hour for a collector."""
+    assert timeout_s == _read({"OTEL_EXPORTER_OTLP_TIMEOUT": text}).timeout_s
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["localhost:4318", "collector", "ftp://collector", "http://:4318", "http://collector:much", "http://[::1"],
+)
+@pytest.mark.parametrize("name", [ENDPOINT, TRACES])
+def test_what_is_no_address_is_refused_at_the_start(name: str, address: str) -> None:
+    """Every span would be lost, which somebody would find out much later; it may hold a password, and is not told."""
+    with pytest.raises(ConfigurationError) as caught:
+        _read({name: address})
+    assert (name, False) == (caught.value.where, address in str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [
+        ("", {}),
+        (" X-Team = search ,,", {"x-team": "search"}),
+        ("authorization=Bearer abc", {"authorization": "Bearer abc"}),
+        ("authorization=Basic%20YTpi==,x-empty=", {"authorization": "Basic YTpi==", "x-empty": ""}),
+    ],
+)
+def test_headers_are_pairs(text: str, headers: Mapping[str, str]) -> None:
+    """They may be encoded as in addresses, and need not be."""
+    assert headers == _read({"OTEL_EXPORTER_OTLP_HEADERS": text}).headers
+
+
+@pytest.mark.parametrize(
+    "text", ["x-key: s3cret", "s3cret", "=s3cret", "x key=s3cret", "x-key=s3cret%0d%0aa", "x-key=s3cr\u00e9t,s3cret"]
+)
+def test_what_is_no_header_is_refused_and_not_told(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Who writes a colon for an equals sign has written a key there all the same."""
+    name = "OTEL_EXPORTER_OTLP_HEADERS"
+    with pytest.raises(ConfigurationError) as caught:
+        _read({name: text})
+    assert (name, False, "") == (caught.value.where, "s3c" in str(caught.value), caplog.text)

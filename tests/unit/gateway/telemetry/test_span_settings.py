@@ -15,6 +15,7 @@ DELAY, WAITING, SENT = "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_MAX_QUEUE_SIZE", "OT
         ({}, Batching(delay_ms=5000, most_waiting=2048, most_sent=512)),
         ({DELAY: "100", WAITING: " 64 ", SENT: "64"}, Batching(delay_ms=100, most_waiting=64, most_sent=64)),
         ({DELAY: ""}, Batching()),
+        ({WAITING: "100"}, Batching(most_waiting=100, most_sent=100)),
     ],
 )
 def test_batches_are_those_of_the_specification(environment: Mapping[str, str], expected: Batching) -> None:
