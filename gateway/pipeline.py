@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from gateway.attempt.afterwards import Afterwards
-from gateway.attempt.guarded import Guarded
 from gateway.attempt.last_words import tell
 from gateway.attempt.serving import Serving
 from gateway.attempt.trial import Bench
@@ -177,6 +176,8 @@ class Pipeline:
         """Serves it, before its guards where there are any."""
         if guards is None:
             return self._serving.serve(limits, world, route, ctx, journal, exchange)
+        from gateway.attempt.guarded import Guarded  # noqa: PLC0415  # loaded by who read of guards, see `Worlds`
+
         serve = partial(self._serving.serve, limits, world, route)
         understand = partial(self._understood, exchange.operation)
         return Guarded(self._bench, guards, route, journal, exchange, understand, serve).run(ctx)

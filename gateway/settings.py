@@ -3,7 +3,6 @@
 The platform team's side is the policy file; it names secrets by their environment variable and never holds one.
 """
 
-import difflib
 import ipaddress
 import os
 import sys
@@ -196,6 +195,8 @@ def read_settings(**overrides: object) -> Settings:
     """
     unknown = sorted(name for name in _variables() if name not in Settings.model_fields)
     if unknown:
+        import difflib  # noqa: PLC0415  # of use only where something is wrong
+
         known = sorted(PREFIX + field.upper() for field in Settings.model_fields)
         wrong = f"{PREFIX}{unknown[0].upper()}"
         near = difflib.get_close_matches(wrong, known, n=1)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
 from gateway.ports import Learner, Surroundings
@@ -65,9 +66,13 @@ class Worlds:
     def _read(self, old: World | None) -> tuple[PolicyFile, World]:
         try:
             policy = read_policy(self._path)
-            return policy, build_world(policy, file=str(self._path), old=old)
+            world = build_world(policy, file=str(self._path), old=old)
         finally:
             forget_models()
+        if any(world.guards()):
+            # Here, and not when the first request comes: it is 26 modules, of which most gateways need none.
+            import_module("gateway.attempt.guarded")
+        return policy, world
 
     def _learn_secrets(self, policy: PolicyFile, world: World) -> None:
         self._secret_names = (*policy.secret_names(), *world.secret_names(self._settings.model_dir))

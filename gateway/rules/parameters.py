@@ -4,7 +4,6 @@ Strict: a number in quotes is no number, an unknown name is an error and never i
 the digits that were written. Only ranges are left to the dataclass's own ``__post_init__``.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -143,6 +142,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The name that was likely meant; empty where none is like it."""
+    import difflib  # noqa: PLC0415  # of use only where something is wrong
+
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
 
 

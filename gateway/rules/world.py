@@ -79,7 +79,7 @@ class World:
         """The environment variables that backends and guards need, those included that only a preset names."""
         asked = (getattr(backend, "needs", None) for backend in self.backends.values())
         named = tuple(name for needs in asked if needs is not None for name in needs(model_dir).environment)
-        keys = (getattr(rule.guard, "api_key_env", "") for guards in self._guards() for rule in guards.rules)
+        keys = (getattr(rule.guard, "api_key_env", "") for guards in self.guards() for rule in guards.rules)
         return (*named, *(key for key in keys if key))
 
     def observers(self) -> tuple[Observer, ...]:
@@ -96,7 +96,8 @@ class World:
         """Each route's admitter, for gauges."""
         return {route.name: route.admitter for route in self.routes}
 
-    def _guards(self) -> Iterable[Guards]:
+    def guards(self) -> Iterable[Guards]:
+        """Those of all routes and keys."""
         found = (*(route.guards for route in self.routes), *(one.guards for one in self.tenancy.keys.values()))
         return (guards for guards in found if guards is not None)
 
