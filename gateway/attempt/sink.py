@@ -82,6 +82,8 @@ class ClientSink(Struct, kw_only=True, eq=False):
     _held: list[bytes] = []
     _held_bytes: int = 0
 
+    __repr__ = object.__repr__  # nobody's words are shown by mistake
+
     @property
     def output_bytes(self) -> int:
         """About how much text of the answer there is, so far."""

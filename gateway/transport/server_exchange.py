@@ -78,6 +78,8 @@ class ServerExchange(Struct, eq=False, weakref=True):
     _fault: HeadraceError | None = None
     _served: bool = False
 
+    __repr__ = object.__repr__  # the client's key stands in its headers
+
     @property
     def plainly_kept(self) -> bool:
         """Whether the connection goes on behind it, and nothing was asked or wrong on the way."""

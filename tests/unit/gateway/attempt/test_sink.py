@@ -82,6 +82,15 @@ def test_the_other_kind_of_answer_is_none(scene: Any, asked: bool, came: bool, w
     assert [] == made.exchange.calls
 
 
+async def test_a_sink_shows_no_words_by_mistake(scene: Any) -> None:
+    """What a log or an error may say of it is neither the request nor what is held of the answer."""
+    made = scene(stream=False)
+    made.sink.begin(streamed=False)
+    await made.sink.push(b'{"secret": 1}')
+    assert "secret" not in repr(made.sink)
+    assert "messages" not in repr(made.sink)
+
+
 async def test_opening_frames_are_held_until_something_is_visible(scene: Any) -> None:
     """Until then another backend may take over, and the client must not have seen a preamble twice."""
     made = scene(stream=True)

@@ -50,6 +50,15 @@ async def test_a_connection_that_is_over_leaves_nothing_for_the_garbage_collecto
     assert protocol() is None
 
 
+async def test_an_exchange_shows_no_key_by_mistake() -> None:
+    """What a log or an error may say of it are not its headers, nor its body."""
+    kitchen = Kitchen(slow=True)
+    await _client(kitchen).send(HEAD + b'authorization: Bearer sk-secret\r\ncontent-length: 8\r\n\r\n"secret"')
+    (exchange,) = kitchen.exchanges
+    assert b"Bearer sk-secret" in dict(exchange.headers).values()
+    assert "secret" not in repr(exchange)
+
+
 async def test_a_whole_answer_is_one_write() -> None:
     """Head and body go out together, with the date, the length and nothing more."""
     client = _client(Kitchen())
