@@ -29,6 +29,8 @@ POLICY = """
         cost: [money, risk]
 """
 
+EVERY_COST = "[money, waiting, prefill, decoding, risk, deadline, leaving]"
+
 
 @pytest.fixture(scope="session")
 def route(make_world: Callable[..., World]) -> Route:
@@ -60,6 +62,18 @@ def test_every_candidate_is_billed_or_excluded(
     assert [("short-0", "fits_context"), ("cooling-0", "healthy")] == [
         (out.candidate.backend, out.filter) for out in decision.excluded
     ]
+
+
+def test_a_candidate_alone_is_billed_as_among_others(
+    make_world: Callable[..., World], make_kind: Callable[..., Candidate], make_context: Callable[..., Context]
+) -> None:
+    """It is billed term by term, and not in a column of one: the same figures, under the same names."""
+    (route,) = make_world(POLICY.replace("[money, risk]", EVERY_COST)).routes
+    ctx, one, other = make_context(), make_kind("well", warm_tokens=3), make_kind("well", 1, warm_elsewhere_tokens=9)
+    among_others = {bill.candidate.backend: bill for bill in decide(route, ctx, (one, other)).order}
+    assert 2 == len(among_others)
+    for candidate in (one, other):
+        assert (among_others[candidate.backend],) == decide(route, ctx, (candidate,)).order
 
 
 def test_the_first_filter_that_objects_speaks(

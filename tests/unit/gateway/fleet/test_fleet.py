@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gateway.errors import (
     ClientGone,
@@ -28,6 +29,21 @@ def test_a_snapshot_has_what_the_backend_says_and_what_is_under_way(scene: Any) 
     assert (None, None, 3) == (b.context_tokens, b.capabilities, b.concurrency)
     assert (2, 5000, 200) == (a.in_flight, a.queued_prefill_tokens, a.running_output_tokens)
     assert (0, 0, 0) == (b.in_flight, b.queued_prefill_tokens, b.running_output_tokens)
+
+
+@pytest.mark.parametrize("backend", ["a", "b"])
+def test_a_target_alone_is_seen_as_among_others(scene: Any, backend: str) -> None:
+    """It is looked at without lists: only that nobody else can be warm is another fact then."""
+    for name in ("a", "b", "b"):
+        flight = scene.fly(name)
+        flight.first_token(scene.clock.now_s() + 1)
+    flight.landed(usage=None, decode_s=None, error=UpstreamFailed("x"), now_s=scene.clock.now_s() + 2)
+    route = scene.world.routes[0]
+    alone = replace(route, targets=tuple(target for target in route.targets if target.backend == backend))
+    (candidate,) = scene.fleet.snapshot(alone, scene.ctx, scene.world.backends)
+    among_others = scene.look()[backend]
+    assert among_others.warm_tokens > 0
+    assert structs.replace(among_others, warm_elsewhere_tokens=0) == candidate
 
 
 @given(data=st.data())
