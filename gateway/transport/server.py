@@ -1,7 +1,8 @@
 """The server's end of the hot path: a protocol class for uvicorn's ``http`` setting.
 
 Requests on the inference routes go from httptools' callbacks straight into the pipeline, without an ASGI scope, without
-messages, and without a task that watches for hang-ups: the connection itself says when the client leaves. Every other
+messages, and without a task that watches for hang-ups: the connection itself says when the client leaves. One whose
+head is the same as before on its connection goes there from the bytes that were read (see ``known_head``). Every other
 route reaches the ASGI application by uvicorn's own code (see ``strict_protocol`` for where HTTP is read more strictly).
 """
 

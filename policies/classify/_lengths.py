@@ -61,7 +61,7 @@ class Drift(Struct):
 
 
 class Lengths:
-    """The learner: ``expect`` before the answer, ``learn`` after it. Bounded in tenants, models, words and bytes.
+    """The learner: ``expect`` before the answer, ``learn`` after it. Bounded in tenants, models and bytes.
 
     What one model's answers to one tenant have taught serves no other pair: neither can a tenant's words be felt in
     another's forecasts, nor a backend that miscounts spoil those of another model. Only how much longer or shorter a
@@ -121,7 +121,7 @@ class Lengths:
             self.keep_within_bounds()
 
     def keep_within_bounds(self) -> None:
-        """Forgets the tenants seen longest ago, and of the only one the models, while their words take too much."""
+        """Forgets the tenants seen longest ago, and of the only one the models, while their weights take too much."""
         while len(self.tenants) > TENANTS or self._slots() > self._most_slots:
             models = next(iter(self.tenants.values()))
             if len(self.tenants) > 1:
