@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from gateway.accounts.opening import Accounts, open_accounts
-from gateway.accounts.task_book import Counter
+from gateway.accounts.task_book import OutcomeCounter
 from gateway.batching.opening import Batches, open_batches
 from gateway.house import House
 from gateway.openapi.document_page import DocumentPage
@@ -58,7 +58,7 @@ def _routes(house: House, batches: Batches) -> list[Page]:
     return routes
 
 
-def _accounts(house: House, count: Counter) -> Accounts | None:
+def _accounts(house: House, count: OutcomeCounter) -> Accounts | None:
     if house.rows is None or house.tables is None:
         return None
     return open_accounts(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.accounts.report_desk import ReportDesk
-from gateway.accounts.task_book import Counter, TaskBook
+from gateway.accounts.task_book import OutcomeCounter, TaskBook
 from gateway.accounts.verdicts import Verdicts
 from gateway.learning.kept_state import SECONDS_PER_DAY
 from gateway.ledger.ledger import EntryLedger
@@ -34,7 +34,7 @@ def open_accounts(
     *,
     clock: Clock,
     observers: Callable[[], Sequence[VerdictObserver]],
-    count: Counter,
+    count: OutcomeCounter,
 ) -> Accounts:
     """The accounts over the gateway's ledger, which is in ``tables``. Nothing is connected yet."""
 

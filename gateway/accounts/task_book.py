@@ -38,7 +38,7 @@ class Kept:
     repeated: bool
 
 
-class Counter(Protocol):
+class OutcomeCounter(Protocol):
     """Counts outcomes."""
 
     def __call__(self, *, success: bool | None) -> None:
@@ -70,7 +70,7 @@ class TaskBook:
         written: Callable[[], Awaitable[bool]],
         verdicts: Verdicts,
         keep_s: float | None = None,
-        count: Counter = _count_nothing,
+        count: OutcomeCounter = _count_nothing,
     ) -> None:
         self._tables = tables
         self._clock = clock

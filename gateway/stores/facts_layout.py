@@ -53,9 +53,10 @@ LIVE = (
 
 _MOST_DESCRIBED = 1024
 _ENCODE = msgspec.msgpack.Encoder().encode
-_live_begins, _live_ends = map(Candidate.__struct_fields__.index, (LIVE[0], LIVE[-1]))
-_before_live, _live, _after_live = slice(_live_begins), slice(_live_begins, _live_ends + 1), slice(_live_ends + 1, None)
+_LIVE_BEGINS, _LIVE_ENDS = map(Candidate.__struct_fields__.index, (LIVE[0], LIVE[-1]))
+_BEFORE_LIVE, _LIVE, _AFTER_LIVE = slice(_LIVE_BEGINS), slice(_LIVE_BEGINS, _LIVE_ENDS + 1), slice(_LIVE_ENDS + 1, None)
 _descriptions: dict[tuple[Any, ...], tuple[tuple[Any, ...], Raw]] = {}
+"""What a backend said of a model last, and the bytes of it. Both are compared: a reload that changes it is seen."""
 
 
 def laid(decision: Decision, ctx: Context) -> tuple[Any, ...]:
@@ -126,12 +127,12 @@ def _named_arrival(values: Sequence[Any], row: Mapping[str, Any]) -> dict[str, A
 
 def _bill(bill: Bill) -> tuple[Any, ...]:
     values = astuple(bill.candidate)
-    return _described(values), values[_live], bill.terms, bill.total_usd
+    return _described(values), values[_LIVE], bill.terms, bill.total_usd
 
 
 def _exclusion(out: Exclusion) -> tuple[Any, ...]:
     values = astuple(out.candidate)
-    return _described(values), values[_live], out.filter, out.reason, out.param
+    return _described(values), values[_LIVE], out.filter, out.reason, out.param
 
 
 def _named_candidate(described: Sequence[Any], live: Sequence[Any]) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def _named_candidate(described: Sequence[Any], live: Sequence[Any]) -> dict[str,
 
 def _described(values: tuple[Any, ...]) -> Raw:
     """What its backend says of the candidate that has these values: encoded anew where it says something else."""
-    which, said = values[:2], values[_before_live] + values[_after_live]
+    which, said = values[:2], values[_BEFORE_LIVE] + values[_AFTER_LIVE]
     known = _descriptions.get(which)
     if known is not None and known[0] == said:  # the same objects, so that this takes no time
         return known[1]
