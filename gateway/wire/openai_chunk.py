@@ -1,5 +1,6 @@
 """One event of an OpenAI stream, chat or completion, taken apart as far as a look at it needs."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -9,6 +10,9 @@ from gateway.errors import UpstreamInvalid
 from gateway.price import Usage
 from gateway.wire.openai_output import Output
 from gateway.wire.openai_usage import UsualUsage, read_usage
+
+MATTERS = re.compile(rb'"(?:usage|finish_reason|tool_calls|error)"\s*:\s*[^n\s]')
+"""What may say more than text; it may stand inside text, too."""
 
 
 class Choice(msgspec.Struct):
@@ -53,6 +57,11 @@ class _OddChunk(Chunk):
 _CHUNK = msgspec.json.Decoder(Chunk)
 _ODD_CHUNK = msgspec.json.Decoder(_OddChunk)
 _LIST = msgspec.json.Decoder(list[Any])
+
+
+def matters(data: bytes) -> bool:
+    """Whether an event has to be looked into: it may say more than text, or is cut short."""
+    return not data.endswith(b"}") or MATTERS.search(data) is not None
 
 
 def read_chunk(data: bytes) -> Chunk:

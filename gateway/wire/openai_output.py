@@ -43,5 +43,8 @@ def shown_bytes(output: Output | None, text: Raw) -> int:
 
 def shown_text(output: Output | None, text: Raw) -> bytes:
     """The first JSON string of those with anything in it; empty where there is none."""
-    values = map(bytes, (text, *astuple(output or _SILENT)))
-    return next((value for value in values if value.startswith(b'"') and len(value) > len(b'""')), b"")
+    for value in filter(None, (text, *astuple(output or _SILENT))):
+        shown = bytes(value)
+        if shown.startswith(b'"') and len(shown) > len(b'""'):
+            return shown
+    return b""

@@ -4,7 +4,6 @@ Once something visible has gone by, events are parsed only where a search says t
 short; what the search finds inside text costs a parse and nothing else, for in JSON text a quotation mark is escaped.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from gateway.price import Usage
 from gateway.wire.json_body import edit
 from gateway.wire.mould import Mould, mould_of
 from gateway.wire.openai_answer import DONE
-from gateway.wire.openai_chunk import Choice, Chunk, read_chunk, read_tool_calls
+from gateway.wire.openai_chunk import MATTERS, Choice, Chunk, matters, read_chunk, read_tool_calls
 from gateway.wire.openai_output import is_nothing, shown_bytes, shown_text
 from gateway.wire.openai_usage import read_usage
 from gateway.wire.sse import SseParser, frame
@@ -26,7 +25,6 @@ from gateway.wire.upstream_codes import broken_off, error_inside
 
 Uncounted = Callable[[str, str, int, int], bytes]
 
-_MATTERS = re.compile(rb'"(?:usage|finish_reason|tool_calls|error)"\s*:\s*[^n\s]')
 _FRAME_BYTES = len(b"data: \n\n")
 _MOST_MOULDS = 8
 """So many events that are unlike those before are looked into, for what comes next to be known by."""
@@ -98,7 +96,7 @@ class OpenAIStream(StreamLook):
     def feed(self, data: bytes) -> bytes:
         """See ``StreamView.feed``."""
         if not self._flows:
-            return b"" if self.over else self._feed_by_event(data)
+            return self._feed_by_event(data)
         if len(data) > self._max_event_bytes:
             return self._feed_events(data)
         alike_bytes = 0
@@ -164,7 +162,7 @@ class OpenAIStream(StreamLook):
         """
         if not data.startswith(b"data: {"):
             return 0
-        matter = _MATTERS.search(data)
+        matter = MATTERS.search(data)
         end = data.rfind(b"\n\n", 0, matter.start() if matter else len(data)) + 2
         if end == 1:
             return 0
@@ -185,13 +183,16 @@ class OpenAIStream(StreamLook):
             return self._finish()
         if name == b"error":
             return self._fail(data)
-        if not self.visible or not data.endswith(b"}") or _MATTERS.search(data) is not None:
+        knows = self._mould is not None or not self._moulds_left
+        if not self.visible or (knows and matters(data)):
             return self._chunk(data)
-        if self._mould is None and self._moulds_left:
+        if not knows:
             try:
                 return self._chunk(data)
-            except UpstreamInvalid:  # it is nothing that we know, and goes on like all in which nothing matters
-                self._moulds_left -= 1
+            except UpstreamInvalid:
+                if matters(data):
+                    raise
+                self._moulds_left -= 1  # it is nothing that we know, and goes on like all in which nothing matters
         self.output_bytes += max(len(data) - self._envelope_bytes, 1)
         return frame(data)
 
@@ -214,16 +215,17 @@ class OpenAIStream(StreamLook):
             self._envelope_bytes = len(data) - text_bytes
             if self._mould is None and self._moulds_left:
                 self._learn(chunk, data, text_bytes)
-        repaired = self._with_tool_calls_repaired(chunk, data)
+            data = self._with_tool_calls_repaired(chunk, data)
         usage = chunk.counted()
         if usage is not None:
-            return self._without_usage(repaired, usage, bool(chunk.choices))
-        self.usage = self.usage or read_usage(groqs.get("usage"))
-        return frame(repaired)
+            return self._without_usage(data, usage, bool(chunk.choices))
+        if groqs:
+            self.usage = self.usage or read_usage(groqs.get("usage"))
+        return frame(data)
 
     def _learn(self, chunk: Chunk, data: bytes, text_bytes: int) -> None:
         """Takes note of how events look that say some text and nothing else."""
-        if _MATTERS.search(data) is not None:
+        if MATTERS.search(data) is not None:
             return
         self._moulds_left -= 1
         text = shown_text(chunk.choices[0].delta, chunk.choices[0].text) if chunk.choices else b""

@@ -53,12 +53,13 @@ class SseParser:
         ``feed`` would give the same, for more work.
         """
         pending = self._after_cr or self._line or self._data or self._event
-        if pending or not data.startswith(b"data: ") or len(data) > self._max_event_bytes:
+        if pending or len(data) > self._max_event_bytes:
             return b""
-        if data.find(b"\n") != len(data) - 2 or not data.endswith(b"\n") or data.find(b"\r") >= 0:
+        line, _, empty = data.partition(b"\n")
+        if empty != b"\n" or not line.startswith(b"data: ") or line.find(b"\r") >= 0:
             return b""
         self._at_start = False
-        return data[len(b"data: ") : -2]
+        return line[len(b"data: ") :]
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events that ``data`` completes.
