@@ -188,7 +188,7 @@ def _asked(entry: LedgerEntry) -> tuple[Value, ...]:
         arrival.id,
         arrival.received_unix_s,
         arrival.tenant,
-        arrival.operation._value_,
+        arrival.operation._value_,  # ``value`` is a function in Python, here and below
         request.model if request is not None else None,
         entry.route,
         outcome.status._value_,

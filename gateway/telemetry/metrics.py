@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -26,10 +26,9 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64,
 DRAFT_SOURCES = frozenset({"forced", "prediction", "repetition", "past_outputs", "markov", "model"})
 FORECAST_RATIOS = (0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4, 10)
 
-
 _Where = tuple[str, str]
-_Sum = tuple[Callable[[Any, Any], None], tuple[str, ...], Any]
-"""What adds, under which labels, and what it adds."""
+_Sum = Callable[[], None]
+"""Adds what a batch adds to one series."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -155,19 +154,21 @@ class Metrics:
         requests: defaultdict[tuple[str, str, str], list[LedgerEntry]] = defaultdict(list)
         attempts: defaultdict[tuple[str, str, str, bool], list[Attempt]] = defaultdict(list)
         for entry in batch:
-            requests[entry.route, entry.arrival.operation._value_, entry.outcome.status._value_].append(entry)
+            operation, status = entry.arrival.operation._value_, entry.outcome.status._value_  # ``value`` is a function
+            requests[entry.route, operation, status].append(entry)
             streamed = entry.request is not None and entry.request.stream
             for attempt in entry.attempts:
                 attempts[attempt.backend, attempt.model, attempt.status._value_, streamed].append(attempt)
         sums: list[_Sum] = []
         for (route, operation, status), alike in requests.items():
             label = self._names.route(route)
-            sums.append((self._requests.add, (label, operation, status), len(alike)))
-            sums.append((self._request_s.add_each, (label,), [one.ended_s - one.arrival.received_s for one in alike]))
+            sums.append(partial(self._requests.add, (label, operation, status), len(alike)))
+            taken_s = [one.ended_s - one.arrival.received_s for one in alike]
+            sums.append(partial(self._request_s.add_each, (label,), taken_s))
             sums += self._sums_of_answers((label,), alike)
         for (backend, model, status, streamed), tries in attempts.items():
             where = (self._names.backend(backend), self._names.model(backend, model))
-            sums.append((self._attempts.add, (*where, status), len(tries)))
+            sums.append(partial(self._attempts.add, (*where, status), len(tries)))
             sums += self._sums_of_attempts(where, tries, streamed=streamed)
         return sums
 
@@ -184,16 +185,16 @@ class Metrics:
             if entry.outcome.status is Status.OK and forecast is not None and usage is not None and usage.units is None:
                 errors.append(usage.output_tokens / (forecast.output_tokens_p50 or 1))
         if first_tokens_s:
-            yield self._ttft_s.add_each, route, first_tokens_s
+            yield partial(self._ttft_s.add_each, route, first_tokens_s)
         if errors:
-            yield self._forecast_error.add_each, route, errors
+            yield partial(self._forecast_error.add_each, route, errors)
 
     def _sums_of_attempts(self, where: _Where, attempts: Sequence[Attempt], *, streamed: bool) -> Iterator[_Sum]:
         costs_usd = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
         if costs_usd:
-            yield self._cost_usd.add, where, float(sum(costs_usd))
+            yield partial(self._cost_usd.add, where, float(sum(costs_usd)))
         if len(costs_usd) < len(attempts):
-            yield self._unpriced.add, where, len(attempts) - len(costs_usd)
+            yield partial(self._unpriced.add, where, len(attempts) - len(costs_usd))
         usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
         for kind, tokens in (
             ("input", sum([usage.prompt_tokens for usage in usages])),
@@ -202,16 +203,16 @@ class Metrics:
             ("reasoning", sum([usage.reasoning_tokens for usage in usages])),
         ):
             if tokens > 0:
-                yield self._tokens.add, (*where, kind), tokens
+                yield partial(self._tokens.add, (*where, kind), tokens)
         for usage in usages:
             if usage.units is not None:
-                yield self._units.count, where, usage.units
+                yield partial(self._units.count, where, usage.units)
         if streamed and (seconds := _seconds_a_token(attempts)):
-            yield self._token_s.add_each, where, seconds
+            yield partial(self._token_s.add_each, where, seconds)
 
     def _add(self, batch: Sequence[LedgerEntry], sums: Sequence[_Sum]) -> None:
-        for add, labels, amount in sums:
-            add(labels, amount)
+        for add in sums:
+            add()
         for entry in batch:
             if entry.guards:
                 self._guards.count(entry)
