@@ -1,6 +1,7 @@
 """What few gateways are ever asked for besides answers is made when somebody first asks: it is much to load."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib import import_module
@@ -10,10 +11,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.batching.place import may_have_batches
 from gateway.clock import until_set
+from gateway.fault import place_of
 from gateway.house import House
 from gateway.ports import Clock
+from gateway.seldom import Seldom
 
 LOOK_EVERY_S = 2.0
+
+_log = logging.getLogger(__name__)
 
 
 class Wing(Protocol):
@@ -46,6 +51,7 @@ class Annex:
         self._opening = asyncio.Lock()
         self._opened = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
+        self._complain = Seldom(_log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -78,9 +84,16 @@ class Annex:
 
     async def _look(self) -> None:
         """Another process may have left work at any time."""
-        while not (self._opened.is_set() or self._awaited()):
-            await until_set(self._opened, self._clock, at_most_s=LOOK_EVERY_S)
-        (await self.wing()).start()
+        while True:
+            try:
+                if self._opened.is_set() or self._awaited():
+                    (await self.wing()).start()
+                    return
+            except Exception as error:  # noqa: BLE001  # whatever it is, nobody else would ever begin with that work
+                self._complain("work that was left cannot be begun: %s in %s", type(error).__name__, place_of(error))
+                await self._clock.sleep(LOOK_EVERY_S)
+            else:
+                await until_set(self._opened, self._clock, at_most_s=LOOK_EVERY_S)
 
 
 def open_annex(house: House) -> Annex:

@@ -43,7 +43,13 @@ class _Annexed:
     def __init__(self, clock: Any) -> None:
         self.made: list[_Wing] = []
         self.awaited = False
-        self.annex = Annex(self._make, awaited=lambda: self.awaited, clock=clock)
+        self.faults: list[Exception] = []
+        self.annex = Annex(self._make, awaited=self._is_awaited, clock=clock)
+
+    def _is_awaited(self) -> bool:
+        if self.faults:
+            raise self.faults.pop()
+        return self.awaited
 
     async def _make(self) -> _Wing:
         await asyncio.sleep(0)  # others come meanwhile
@@ -82,6 +88,24 @@ async def test_work_that_somebody_has_left_is_found(annexed: _Annexed, hand_cloc
     await asyncio.wait_for(annexed.annex._opened.wait(), PATIENCE_S)
     (wing,) = annexed.made
     await asyncio.wait_for(wing.at_work.wait(), PATIENCE_S)
+
+
+async def test_what_goes_wrong_once_is_tried_again(
+    annexed: _Annexed, hand_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that cannot be looked into for a moment must not keep work waiting until the next start."""
+    annexed.faults.append(PermissionError("/secret/path"))
+    annexed.awaited = True
+    hand_clock.advance(LOOK_EVERY_S)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert [] == annexed.made
+    (record,) = caplog.records
+    assert "PermissionError" in record.getMessage()
+    assert "secret" not in record.getMessage()
+    hand_clock.advance(LOOK_EVERY_S)
+    await asyncio.wait_for(annexed.annex._opened.wait(), PATIENCE_S)
+    await asyncio.wait_for(annexed.made[0].at_work.wait(), PATIENCE_S)
 
 
 async def test_what_was_never_asked_for_has_nothing_to_stop(annexed: _Annexed) -> None:
