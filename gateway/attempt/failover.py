@@ -3,10 +3,9 @@
 The one exception is a broken stream that another backend goes on with, where the route says so.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gateway.attempt.answer_headers import dropped_header
 from gateway.attempt.continuation import Continuable, those_that_go_on
@@ -45,7 +44,7 @@ class Failover(Struct, kw_only=True, eq=False):
     deadline_s: float | None = None
     made: int = 0
     _deadline_s: float = 0.0
-    _left: deque[Bill] = field(default_factory=deque)
+    _left: list[Bill] = []
     _broken: Continuable | None = None
     _full: HeadraceError | None = None
     _holds: tuple[int, ...] = ()
@@ -59,7 +58,7 @@ class Failover(Struct, kw_only=True, eq=False):
         """
         given_s = self.deadline_s
         self._deadline_s = self.limits.now_s() + self.route.patience.total_s if given_s is None else given_s
-        self._left = deque(decision.order)
+        self._left = [*decision.order]
         if self.route.resume and may_continue(self.ctx.request):
             self.exchange = self._broken = Continuable(self.exchange, self.ctx)
         failure: HeadraceError | None = None
@@ -81,7 +80,7 @@ class Failover(Struct, kw_only=True, eq=False):
         """Whether another attempt may follow: what the client has seen can only be gone on with."""
         if not self.exchange.started:
             return True
-        self._left = deque(those_that_go_on(self._left))
+        self._left = [*those_that_go_on(self._left)]
         rest = self._broken.rest(self.journal.attempts) if self._broken is not None and self._left else None
         self.ctx = rest or self.ctx
         return rest is not None
@@ -89,7 +88,7 @@ class Failover(Struct, kw_only=True, eq=False):
     async def _next(self) -> Bill | None:
         """The next candidate whose own limits have room, while there are attempts left."""
         while self._left and self.made < self.route.attempts:
-            bill = self._left.popleft()
+            bill = self._left.pop(0)
             limits = self.world.tenancy.backends.get(bill.candidate.backend)
             self._full = await self._backend_is_full(bill.candidate, limits) if limits else None
             if self._full is None:
@@ -184,11 +183,11 @@ class Failover(Struct, kw_only=True, eq=False):
     def _think_again(self, bill: Bill, failure: UpstreamError) -> None:
         candidate = bill.candidate
         if failure.another_key:
-            self._left.appendleft(bill)
+            self._left.insert(0, bill)
         elif isinstance(failure, UpstreamOutOfFunds):  # its other models are on the same account
-            self._left = deque(left for left in self._left if left.candidate.backend != candidate.backend)
+            self._left = [left for left in self._left if left.candidate.backend != candidate.backend]
         elif isinstance(failure, UpstreamContextExceeded):
-            self._left = deque(left for left in self._left if _is_larger(left.candidate, candidate))
+            self._left = [left for left in self._left if _is_larger(left.candidate, candidate)]
 
     def _name(self, number: int) -> str:
         return f"{self.ctx.request.arrival.id}/{number}"
