@@ -170,7 +170,8 @@ def _output(given: Fields, fields: Fields, lost: list[str]) -> frozenset[str]:
 def _says_nothing(name: str, value: Any) -> bool:
     """Whether a field asks for what happens without it."""
     if name == "context_management":
-        return all(map(_keeps_all, (value or {}).get("edits") or ()))
+        edits = (value or {}).get("edits") or []
+        return isinstance(edits, list) and all(map(_keeps_all, edits))
     if name == "thread":  # nothing is held here: who goes on with it is told so, and sends the whole conversation
         return value is None or value == {"type": "create"}
     return value in (None, [], {}) or (name, value) == ("speed", "standard")

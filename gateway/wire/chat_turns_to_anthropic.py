@@ -12,6 +12,7 @@ from gateway.wire.anthropic_blocks import ERROR_MARK
 from gateway.wire.call_arguments import arguments_object
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.data_url import inline
+from gateway.wire.upstream_json import text_of
 
 Fields = dict[str, Any]
 
@@ -155,7 +156,9 @@ def _thoughts(message: Fields, where: str) -> list[Fields]:
     return [
         {"type": block["type"], **{name: block.get(name, "") for name in kinds[block["type"]]}}
         for block in blocks
-        if isinstance(block, dict) and block.get("type") in kinds and (block.get("signature") or block.get("data"))
+        if isinstance(block, dict)
+        and text_of(block.get("type")) in kinds
+        and (block.get("signature") or block.get("data"))
     ]
 
 

@@ -8,9 +8,10 @@ import mimetypes
 from typing import Any
 
 from gateway.wire.anthropic_blocks import ERROR_MARK
-from gateway.wire.call_arguments import arguments_object, as_object
+from gateway.wire.call_arguments import arguments_object, as_object, called
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.data_url import inline
+from gateway.wire.upstream_json import objects, text_of
 
 Fields = dict[str, Any]
 
@@ -66,8 +67,9 @@ class _Contents:
             self._call(call, f"{where}.tool_calls[{at}]") for at, call in enumerate(message.get("tool_calls") or ())
         ]
         if legacy := message.get("function_call"):
-            calls.append(self._call({"id": legacy.get("name", ""), "function": legacy}, f"{where}.function_call"))
-        signature = _signature(message)
+            call = {"function": legacy}
+            calls.append(self._call({"id": called(call, f"{where}.function_call")[0], **call}, where))
+        signature = _signature(message, where)
         if calls:
             calls[0]["thoughtSignature"] = signature or _FOREIGN_SIGNATURE
         elif parts and signature:
@@ -75,12 +77,9 @@ class _Contents:
         return parts + calls
 
     def _call(self, call: Fields, where: str) -> Fields:
-        function = call.get("function")
-        if call.get("type", "function") != "function" or not isinstance(function, dict) or not function.get("name"):
-            raise cannot_carry(where)
-        self._names[call.get("id", "")] = function["name"]
-        arguments = function.get("arguments") or "{}"
-        made: Fields = {"name": function["name"], "args": arguments_object(arguments)}
+        name, arguments = called(call, where)
+        self._names[call.get("id", "")] = name
+        made: Fields = {"name": name, "args": arguments_object(arguments)}
         return {"functionCall": {"id": call["id"], **made} if call.get("id") else made}
 
     def _result(self, message: Fields, where: str) -> Fields:
@@ -139,6 +138,8 @@ def _data(url: str, where: str) -> Fields:
     raise cannot_carry(where)
 
 
-def _signature(message: Fields) -> str:
-    blocks = [block for block in message.get("thinking_blocks") or () if isinstance(block, dict)]
-    return next((block["signature"] for block in reversed(blocks) if block.get("signature")), "")
+def _signature(message: Fields, where: str) -> str:
+    thoughts = message.get("thinking_blocks") or []
+    if not isinstance(thoughts, list):
+        raise cannot_carry(f"{where}.thinking_blocks")
+    return next(filter(None, (text_of(block.get("signature")) for block in reversed(objects(thoughts)))), "")

@@ -6,7 +6,7 @@ its result names the function, too.
 
 from typing import Any
 
-from gateway.wire.call_arguments import arguments_object
+from gateway.wire.call_arguments import arguments_object, called
 from gateway.wire.cannot_carry import cannot_carry
 from gateway.wire.data_url import inline
 
@@ -83,9 +83,7 @@ def _said(message: Fields, where: str, names: dict[str, str]) -> Fields:
 
 
 def _call(call: Fields, where: str, names: dict[str, str]) -> Fields:
-    function = call.get("function")
-    if call.get("type", "function") != "function" or not isinstance(function, dict) or not function.get("name"):
-        raise cannot_carry(where)
-    names[call.get("id") or function["name"]] = function["name"]
-    made = {"name": function["name"], "arguments": arguments_object(function.get("arguments") or "{}")}
+    name, arguments = called(call, where)
+    names[call.get("id") or name] = name
+    made = {"name": name, "arguments": arguments_object(arguments)}
     return {"id": call["id"], "function": made} if call.get("id") else {"function": made}

@@ -11,8 +11,10 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation import Translation
+from gateway.errors import InvalidRequest
 from gateway.wire.json_body import opened_field
 from gateway.wire.responses_items import Turns, spaced
+from gateway.wire.upstream_json import text_of
 
 FORWARDED = frozenset(
     {
@@ -104,7 +106,7 @@ def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]] | None, tu
     offers: list[str] = []
     for at, tool in enumerate(tools):
         if tool["type"] == "namespace":
-            space, inner = tool.get("name", ""), tool.get("tools") or []
+            space, inner = tool.get("name") or "", _inner(tool.get("tools"), f"tools[{at}].tools")
             out += [_tool({**one, "name": spaced(space, one["name"])}) for one in inner if _runs_here(one)]
             offers += [f"tools[{at}].tools[{n}]" for n, one in enumerate(inner) if not _runs_here(one)]
         elif _runs_here(tool):
@@ -114,9 +116,23 @@ def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]] | None, tu
     return out or None, tuple(offers)
 
 
+def _inner(tools: Any, where: str) -> list[dict[str, Any]]:
+    """The tools inside something else, which no schema has looked at.
+
+    Raises:
+        InvalidRequest: they are none.
+    """
+    if not isinstance(tools or [], list):
+        raise InvalidRequest(f"{where} must be array", param=where)
+    for at, tool in enumerate(tools or ()):
+        if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
+            raise InvalidRequest(f"{where}[{at}] must be object with a type", param=f"{where}[{at}]")
+    return tools or []
+
+
 def _runs_here(tool: dict[str, Any]) -> bool:
     """Whether the client runs it: its provider has no part in that."""
-    return tool.get("type") in {"function", "custom"} and isinstance(tool.get("name"), str)
+    return tool["type"] in {"function", "custom"} and isinstance(tool.get("name"), str)
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
@@ -131,11 +147,11 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
 def _tool_choice(choice: Any, lost: list[str]) -> Any:
     if not isinstance(choice, dict):
         return choice
-    kind = choice.get("type")
+    kind = text_of(choice.get("type"))
     if kind in {"function", "custom"}:
         return {"type": kind, kind: {"name": choice.get("name")}}
     if kind == "allowed_tools":
-        tools, _ = _tools(choice.get("tools") or [])
+        tools, _ = _tools(_inner(choice.get("tools"), "tool_choice.tools"))
         return {"type": kind, kind: {"mode": choice.get("mode", "auto"), "tools": tools or []}}
     lost.append("tool_choice")
     return None

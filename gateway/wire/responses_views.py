@@ -14,7 +14,7 @@ from gateway.wire.openai_whole import opened
 from gateway.wire.responses_object import hub_reason, read_response_usage
 from gateway.wire.sse import SseEvent, SseParser, frame
 from gateway.wire.upstream_codes import error_inside
-from gateway.wire.upstream_json import objects
+from gateway.wire.upstream_json import objects, text_of
 
 _SHOWS = b".delta"
 _ENDS = frozenset({b"response.completed", b"response.incomplete"})
@@ -75,7 +75,7 @@ class _Look:
             UpstreamError: it failed.
         """
         response = opened(body, _RESPONSE)
-        if response.object != "response" or response.status not in {"completed", "incomplete"}:
+        if response.object != "response" or text_of(response.status) not in {"completed", "incomplete"}:
             raise UpstreamInvalid("the upstream sent an answer that is no finished response")
         self.model = response.model if isinstance(response.model, str) else ""
         usage = read_response_usage(response.usage)
