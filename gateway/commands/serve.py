@@ -34,7 +34,7 @@ from gateway.transport.server_limits import ServerLimits
 
 _log = logging.getLogger(__name__)
 
-_TICKS_UNTIL_CALM = 50
+_TICKS_A_LOOK = 10
 """Of uvicorn's, ten of which are a second: how often we look whether nobody is being served."""
 
 _ANOTHER_PORT = "nothing is served: --port or HEADRACE_PORT takes another port, --host or HEADRACE_HOST another address"
@@ -228,7 +228,7 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Every tenth of a second. While nobody is being served, memory that is free goes back to the system."""
-        if counter % _TICKS_UNTIL_CALM == 0 and not self._gateway.pipeline.running:
+        if counter % _TICKS_A_LOOK == 0 and not self._gateway.pipeline.running:
             give_back()
         return await super().on_tick(counter)
 
