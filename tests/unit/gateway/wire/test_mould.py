@@ -164,3 +164,30 @@ def test_an_event_that_is_named_an_error_is_one_however_it_looks() -> None:
     said = reader.feed(framed(WORD) * 3 + b"event: error\n" + framed(WORD) * 2)
     assert ["word"] * 3 == [delta.text for delta in said if isinstance(delta, TextDelta)]
     assert reader.error is not None
+
+
+OTHERS = [
+    chunk("word", finish="stop"),
+    chunk("word").replace(b'"usage": null', b'"usage": {"prompt_tokens": 3, "completion_tokens": 5}'),
+    chunk("word").replace(b'"index": 0', b'"index": 1'),
+    chunk("word").replace(b"\n", b"\r\n"),
+    chunk("word").replace(b"data: ", b"event: x\ndata:"),
+    chunk("word").replace(b"\n\n", b"\n\n: ping\n\n"),
+    *(framed(it) for it in (b'{"choices":{}}', b'{"choices":[null]}', b'{"a":}', b'{"choices":[],"usage":{}}')),
+    framed(b'{"error":{"message":"no"}}'),
+    framed(b"[DONE]"),
+]
+
+
+@given(events=st.lists(EVENTS | st.sampled_from(OTHERS), max_size=20), sizes=st.lists(st.integers(1, 900), min_size=1))
+def test_what_was_known_makes_no_difference(events: list[bytes], sizes: list[int]) -> None:
+    """Events of all kinds, cut anywhere: bytes, counts and end are those of a look that knows none from another."""
+    sent, knowing, each = b"".join([chunk("word"), *events]), look(), look()
+    each._moulds_left = 0
+    outs, at, turn = [b"", b""], 0, 0
+    while at < len(sent):
+        read = sent[at : at + sizes[turn % len(sizes)]]
+        outs = [out + view.feed(read) for out, view in zip(outs, (knowing, each), strict=True)]
+        at, turn = at + len(read), turn + 1
+    told = [(view.usage, view.finish_reason, view.done, str(view.error)) for view in (knowing, each)]
+    assert (outs[1], told[1]) == (outs[0], told[0])
