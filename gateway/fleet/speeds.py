@@ -1,7 +1,8 @@
 """How fast a model reads and writes at a backend, learned from the times of our own attempts there."""
 
-from copy import copy
 from math import exp, inf, log
+
+from msgspec import Struct
 
 _FIRST_PREFILL_TOKENS_PER_S = 1000.0
 """A slow guess on purpose: four times too slow costs next to nothing, twice too fast a fifth of the time."""
@@ -85,27 +86,32 @@ _TOKENS_PER_SEQUENCE = 7000.0
 
 _PRIOR_ANSWERS = 4.0
 _CROWD = 64.0
+_PRIOR_LOADS = _PRIOR_ANSWERS / 2 * (1 + _CROWD)
+_PRIOR_SQUARES = _PRIOR_ANSWERS / 2 * (1 + _CROWD * _CROWD)
+"""The weight of the answers on the first line, their loads and these squared: half of them alone, half in a crowd."""
+
 _LEAST_VARIANCE = 1e-9
 _LEAST_STEP_S = 1e-6
 _FADING_ANSWER = 0.99
 """Of the weight of all answers that were seen, at every new one: about the last hundred count."""
 
 
-class _Line:
+class _Line(Struct, eq=False, gc=False):
     """A straight line through weighted points, by least squares: it never falls, and stays above zero."""
 
-    __slots__ = ("weight", "x", "xx", "xy", "y")
+    weight: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
 
-    def __init__(self) -> None:
-        self.weight = self.x = self.y = self.xx = self.xy = 0.0
-
-    def add(self, x: float, y: float, *, weight: float, fading: float = 1.0) -> None:
+    def add(self, x: float, y: float) -> None:
         """Takes a point, all earlier ones fading."""
-        self.weight = self.weight * fading + weight
-        self.x = self.x * fading + weight * x
-        self.y = self.y * fading + weight * y
-        self.xx = self.xx * fading + weight * x * x
-        self.xy = self.xy * fading + weight * x * y
+        self.weight = self.weight * _FADING_ANSWER + 1.0
+        self.x = self.x * _FADING_ANSWER + x
+        self.y = self.y * _FADING_ANSWER + y
+        self.xx = self.xx * _FADING_ANSWER + x * x
+        self.xy = self.xy * _FADING_ANSWER + x * y
 
     def fit(self) -> tuple[float, float, float, float]:
         """The height at zero and the slope; and where the middle of the points lies."""
@@ -145,7 +151,7 @@ class DecodeSpeed:
     def learn(self, sequences: float, kv_tokens: float, seconds_per_token: float) -> None:
         """An answer was written at ``seconds_per_token``, on average beside so many others."""
         load = sequences + kv_tokens / _TOKENS_PER_SEQUENCE
-        self._seen.add(load, seconds_per_token, weight=1.0, fading=_FADING_ANSWER)
+        self._seen.add(load, seconds_per_token)
         if self._pool is not None:
             self._pool.learn(sequences, kv_tokens, seconds_per_token)
             return
@@ -171,9 +177,14 @@ class DecodeSpeed:
 
     def _through(self, base_s: float, slope_s: float) -> tuple[float, float, float, float]:
         """The line through all that was seen and a few answers on this line, half of them alone, half in a crowd."""
-        line = copy(self._seen)
-        for load in (1.0, _CROWD):
-            line.add(load, base_s + slope_s * load, weight=_PRIOR_ANSWERS / 2)
+        seen = self._seen
+        line = _Line(
+            weight=seen.weight + _PRIOR_ANSWERS,
+            x=seen.x + _PRIOR_LOADS,
+            y=seen.y + base_s * _PRIOR_ANSWERS + slope_s * _PRIOR_LOADS,
+            xx=seen.xx + _PRIOR_SQUARES,
+            xy=seen.xy + base_s * _PRIOR_LOADS + slope_s * _PRIOR_SQUARES,
+        )
         return line.fit()
 
 
