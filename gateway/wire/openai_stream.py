@@ -1,7 +1,8 @@
 """One look at an OpenAI stream, chat or completion, as its bytes pass.
 
-Once something visible has gone by, events are parsed only where a search says that it matters, or that they are cut
-short; what the search finds inside text costs a parse and nothing else, for in JSON text a quotation mark is escaped.
+Once something visible has gone by, events like one that was looked into are known by the bytes around their text (see
+``mould``). Of others those are parsed by which that is learned, in which a search says that something matters, or that
+are cut short; what it finds inside text costs a parse and nothing else, for in JSON text a quotation mark is escaped.
 """
 
 from collections.abc import Callable
