@@ -15,21 +15,22 @@ from opentelemetry.exporter.http.transport._requests import RequestsHTTPTranspor
 from opentelemetry.exporter.http.transport._urllib3 import Urllib3HTTPTransport
 from opentelemetry.exporter.otlp.common.http import Compression, _OTLPHTTPClient
 
-from gateway.seldom import SeldomFilter
+from gateway.seldom import Seldom, SeldomFilter
 from gateway.telemetry.otlp import Destination
 from gateway.telemetry.span_records import export_request
 
 _SCOPE = "headrace"
 
 _log = logging.getLogger(__name__)
+_tries = logging.getLogger(f"{__name__}.tries")
 
 
 class RecordExporter:
     """Sends the spans of ``resource``, which is an OTLP record too, to ``destination``."""
 
     def __init__(self, resource: bytes, destination: Destination) -> None:
-        if not any(isinstance(known, SeldomFilter) for known in _log.filters):
-            _log.addFilter(SeldomFilter())  # a collector that is away is worth one line, not one a batch
+        if not any(isinstance(known, SeldomFilter) for known in _tries.filters):
+            _tries.addFilter(SeldomFilter())  # a collector that is away is worth one line, not one a batch
         self._resource = resource
         self._client = _OTLPHTTPClient(
             _transport(destination),
@@ -42,12 +43,16 @@ class RecordExporter:
                 "user-agent": f"headrace/{version('headrace')}",
                 **destination.headers,
             },
-            logger=_log,
+            logger=_tries,
         )
+        self._complain = Seldom(_log)
 
     def export(self, batch: list[bytes], /) -> None:
         """Sends these spans; where that cannot be, they are lost, and the log says why."""
-        self._client.export(export_request(self._resource, _SCOPE, batch))
+        result = self._client.export(export_request(self._resource, _SCOPE, batch))
+        if not result.success:
+            why = result.reason or result.error or "this gateway ends"
+            self._complain("%d spans are lost, since the collector did not take them: %s", len(batch), why)
 
     def shutdown(self) -> None:
         """Gives up what is tried again just now, and closes the connections."""

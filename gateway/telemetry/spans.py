@@ -7,6 +7,7 @@ as much as a whole request.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
 from typing import Protocol
@@ -27,6 +28,8 @@ from gateway.types import Attempt, LedgerEntry, Operation, Status
 CLOSE_S = 5.0
 MAX_MODEL_CHARACTERS = 128
 NANOSECONDS = 1_000_000_000
+
+_log = logging.getLogger(__name__)
 
 _OPERATION_NAMES = {
     Operation.CHAT: "chat",
@@ -105,10 +108,13 @@ class SpanSink:
 
     async def close(self) -> None:
         """Exports what waits, for at most ``CLOSE_S``: a collector that is away must not hold up the shutdown."""
+        is_first = self._closing is None
         if self._closing is None:
             self._closing = Thread(target=self._processor.shutdown, name="headrace-spans-close", daemon=True)
             self._closing.start()
         await asyncio.to_thread(self._closing.join, CLOSE_S)
+        if is_first and self._closing.is_alive():
+            _log.error("spans that still wait are lost, since the collector did not take them within %g s", CLOSE_S)
 
     def _queue(self, entry: LedgerEntry) -> None:
         for span in _spans(entry):

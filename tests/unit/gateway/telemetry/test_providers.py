@@ -69,7 +69,7 @@ async def test_exporter_complains_once_a_minute(
 ) -> None:
     """However often a sink is opened, the exporter's own complaints about a collector that is away make one line."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", ENDPOINT["OTEL_EXPORTER_OTLP_ENDPOINT"])
-    logger = logging.getLogger("gateway.telemetry.record_exporter")
+    logger = logging.getLogger("gateway.telemetry.record_exporter.tries")
     monkeypatch.setattr(logger, "filters", [])
     for _ in range(2):
         sink = open_spans(ENDPOINT, behind_proxy=_no_proxy)

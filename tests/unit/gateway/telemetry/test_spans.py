@@ -344,3 +344,4 @@ async def test_collector_that_is_away_blocks_nothing(
         await sink.close()
     exporter.released.set()
     assert len(caplog.records) <= 2
+    assert 1 == sum("still wait are lost" in record.message for record in caplog.records)
