@@ -159,9 +159,7 @@ class Fleet:
         self._peers.expire(now_s)
         lanes = self._lanes_of(route, ctx.request.model, backends)
         chain, prompt_tokens = self.chains.chain(ctx.request), ctx.forecast.prompt_tokens
-        look = Look(
-            prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns, self.cooldowns.resting
-        )
+        look = Look(prompt_tokens, now_s, now_s - ctx.request.arrival.received_s, self.cooldowns)
         ours, theirs = self.in_flight.get, self._peers.in_flight.get
         if len(lanes) == 1:
             lane = lanes[0]

@@ -1,6 +1,6 @@
 """A lane: one target of a route, with its backend's facts and all that is known of it; and the candidate it makes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ class Look(Struct, frozen=True, gc=False):
     now_s: float
     elapsed_s: float
     cooling: Cooling
-    resting: Callable[[str], tuple[str, float] | None]
 
 
 class Lane:
@@ -110,7 +109,7 @@ class Lane:
         )
         if standing.window.too_long_tokens is not None:  # apart: with more than 15 keywords a call makes a dict of them
             candidate = replace(candidate, too_long_tokens=standing.window.too_long_tokens)
-        resting = look.resting(self.cooling_key)
+        resting = look.cooling.resting(self.cooling_key)
         if resting is None and facts.down is None and not self.draining and not standing.probing:
             return candidate
         down = self._down(look.cooling, resting)

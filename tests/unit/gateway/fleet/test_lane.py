@@ -30,7 +30,7 @@ def _lane(standing: Standing, facts: BackendFacts = FACTS, *, drain: bool = Fals
 
 def _seen(lane: Lane, clock: Any, *, warm: int = 0, in_flight: int = 0) -> Candidate:
     cooling = Cooling(MemoryShared(clock))
-    look = Look(10_000, clock.now_s(), 0.5, cooling, cooling.resting)
+    look = Look(10_000, clock.now_s(), 0.5, cooling)
     return lane.candidate(look, warm_tokens=warm, warmest_tokens=0, in_flight=in_flight)
 
 
