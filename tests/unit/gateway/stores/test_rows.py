@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.price import PICO_USD_PER_USD, CostDoubt
+from gateway.price import PICO_USD_PER_USD, CostDoubt, Usage
 from gateway.stores.row_values import counts, label, pico_usd
 from gateway.stores.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, rows_of
 from gateway.types import Attempt, LedgerEntry, Status
@@ -46,6 +46,22 @@ def test_values_are_plain(make_entry: Callable[..., LedgerEntry], make_attempt: 
     rows = rows_of(make_entry(attempts=(make_attempt(status=Status.UPSTREAM_FAILED), doubted)))
     found = {type(value) for row in (rows.request, *rows.attempts) for value in row}
     assert {str, int, float, type(None)} >= found
+
+
+@pytest.mark.parametrize("status", [Status.OK, Status.TRUNCATED, Status.UPSTREAM_FAILED])
+@pytest.mark.parametrize("usage", [None, Usage(prompt_tokens=2**70, output_tokens=5, stated_usd=Decimal("0.1"))])
+def test_a_single_attempt_has_the_row_that_it_has_behind_others(
+    make_entry: Callable[..., LedgerEntry], make_attempt: Callable[..., Attempt], status: Status, usage: Usage | None
+) -> None:
+    """What it took is not added up then: the same figures as where one before it was refused for nothing."""
+    refused = make_attempt(status=Status.UPSTREAM_FAILED, usage=None, cost_usd=Decimal(0))
+    last = make_attempt(status=status, usage=usage, last_token_s=102.0, bursts=3)
+    entry = make_entry(attempts=(last,))
+    alone = rows_of(replace(entry, outcome=replace(entry.outcome, status=status)))
+    behind = rows_of(replace(entry, attempts=(refused, last), outcome=replace(entry.outcome, status=status)))
+    counted, found = (dict(zip(REQUEST_COLUMNS, rows.request_row(), strict=True)) for rows in (behind, alone))
+    assert {**counted, "attempts": 1} == found
+    assert (1, *behind.attempts[1][1:]) == alone.attempts[0]
 
 
 @given(numbers=st.tuples(*[st.integers(-(2**66), 2**66)] * 3))
