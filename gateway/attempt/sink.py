@@ -152,7 +152,11 @@ class ClientSink(Struct, kw_only=True, eq=False):
         return finish
 
     async def _end_stream(self, view: StreamView) -> Finish:
-        await self._forward(view.end())
+        rest = view.end()
+        if rest or not self.committed:
+            await self._forward(rest)
+        else:
+            self.last_token_s = self.clock.now_s()
         self.pace.waits_for_client(self.first_token_s)
         await self.exchange.close()
         return Finish(reason=view.finish_reason, usage=view.usage, model=view.model)

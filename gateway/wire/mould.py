@@ -10,7 +10,8 @@ from operator import itemgetter
 _NOT_IN_TEXT = re.compile(rb'["\r\n]')
 _FRAME_BYTES = len(b"data: \n\n")
 _QUOTES_BYTES = len(b'""')
-_EMPTY_LINE = b"\n\n"
+_CUT_BYTES = len(b"}]}\n\n")
+"""Events are cut apart at their last bytes: the more these are, the fewer of the others are looked at."""
 
 
 class Mould:
@@ -20,14 +21,15 @@ class Mould:
     is anything that has to be looked into, and a text without a quotation mark cannot make it so.
     """
 
-    __slots__ = ("_after", "_between", "_inside", "_joint", "_usual_bytes", "before")
+    __slots__ = ("_after", "_between", "_cut", "_inside", "_joint", "_usual_bytes", "before")
 
     def __init__(self, before: bytes, between: bytes, after: bytes, *, usual_bytes: int) -> None:
         self.before = before
         self._between = between
         self._after = after
         self._joint = after + before
-        self._inside = itemgetter(slice(len(before), len(_EMPTY_LINE) - len(after)))
+        self._cut = after[-_CUT_BYTES:]
+        self._inside = itemgetter(slice(len(before), len(self._cut) - len(after) or None))
         self._usual_bytes = usual_bytes
 
     def fits(self, data: bytes) -> tuple[int, int]:
@@ -41,7 +43,7 @@ class Mould:
                 return len(data), max(len(text), 1)
         end = data.rfind(after, len(before)) + len(after)
         # What is cut out of events like it gives them again; of others it does not, wherever they were cut.
-        said = list(map(self._inside, data[: end - len(_EMPTY_LINE)].split(_EMPTY_LINE)))
+        said = list(map(self._inside, data[: end - len(self._cut)].split(self._cut)))
         if before + self._joint.join(said) + after != data[:end] or not self._is_text(said):
             return 0, 0
         return end, max(end - len(said) * self._usual_bytes, len(said))

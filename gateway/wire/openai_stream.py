@@ -136,7 +136,8 @@ class OpenAIStream(StreamLook):
         if alone:
             out = self._event(alone, b"")
         else:
-            out = b"".join([self._event(event.data, event.event) for event in self._parser.feed(data)])
+            events = self._parser.feed(data)
+            out = b"".join([self._event(event.data, event.event) for event in events if event.data and not self.over])
         knows = self._mould is not None or not self._moulds_left
         self._flows = self.visible and knows and self._parser.idle and not self.over
         return out
@@ -178,8 +179,6 @@ class OpenAIStream(StreamLook):
         return end
 
     def _event(self, data: bytes, name: bytes) -> bytes:
-        if self.over or not data:
-            return b""
         if data.strip() == b"[DONE]":
             return self._finish()
         if name == b"error":
