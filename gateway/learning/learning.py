@@ -48,11 +48,14 @@ class Learning:
             if any(learner is one for one in known):
                 continue
             learner.share(self._shared)
+            refused: dict[str, None] = {}  # records of one release are refused alike
             for record in await asyncio.to_thread(self._read, self._folder(learner)):
                 try:
                     learner.resume(record)
                 except ValueError as error:
-                    _log.warning("what %s had learned is left behind: %s", type(learner).__name__, error)
+                    refused[str(error)] = None
+            for why in refused:
+                _log.warning("what %s had learned is left behind, and learned anew: %s", type(learner).__name__, why)
 
     async def start(self) -> None:
         """Begins with the learners there are, and saves what they learn every five minutes."""

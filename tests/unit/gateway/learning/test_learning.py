@@ -130,14 +130,14 @@ async def test_it_is_saved_every_five_minutes(make_learning: Make, kept: Kept, h
 async def test_a_record_that_is_none_is_left_behind_with_a_word(
     make_learning: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others are taken all the same."""
+    """The others are taken all the same; many that are refused for one reason are told once."""
     pupil = Pupil()
-    pupil._known.update({"bad": b"nonsense", "verbs": b"verbs"})
+    pupil._known.update({"bad": b"nonsense", "worse": b"nonsense", "verbs": b"verbs"})
     await make_learning(pupil).save()
     fresh = Pupil()
     await make_learning(fresh).begin([fresh])
     assert {"verbs": b"verbs"} == fresh._known
-    assert ["what Pupil had learned is left behind: a record of another release"] == caplog.messages
+    assert ["what Pupil had learned is left behind, and learned anew: a record of another release"] == caplog.messages
 
 
 async def test_a_directory_that_cannot_be_written_is_told_once_and_does_no_harm(
