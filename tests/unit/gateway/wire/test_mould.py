@@ -68,6 +68,26 @@ def test_events_with_anything_else_are_not(other: bytes) -> None:
     assert mould.fits(framed(WORD) + other + framed(WORD))[0] in {0, len(framed(WORD))}
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b'{"text":"word"}',
+        b'{"text":"word"} ',
+        b'{"a":[{"text":"word"}]}',
+        b'{"text":"word","b":[{"c":[{}]}]}',
+        b'{"b":[{"c":[{}]}],"text":"word"}',
+    ],
+)
+def test_events_that_come_together_are_alike_wherever_their_text_stands(shape: bytes) -> None:
+    """At the very end, too, and where they end as something in their middle does; one that is cut off is no event."""
+    mould = mould_of(shape, b'"word"')
+    assert mould is not None
+    read = b"".join(framed(shape.replace(b"word", text)) for text in (b"w", b"", b"}]}", b"words"))
+    assert (len(read), 9) == mould.fits(read)
+    assert (len(read), 9) == mould.fits(read + framed(shape)[:-1])
+    assert (0, 0) == mould.fits(read + framed(shape.replace(b"text", b"next")) + framed(shape))
+
+
 def test_a_second_string_may_differ_too() -> None:
     """Which OpenAI puts there so that the length of an event does not tell its text."""
     mould = mould_of(PADDED, b'"word"', b'"aB1"')
