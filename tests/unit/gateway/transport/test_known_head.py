@@ -13,6 +13,7 @@ from gateway.transport.known_head import KnownHead
 from gateway.transport.server import protocol_class
 from gateway.transport.server_limits import ServerLimits
 from gateway.types import Operation
+from tests.fuzzing.clients import SERVICES
 from tests.memory_server import Kitchen, MemoryConnection, site
 
 LIMITS = ServerLimits(max_header_bytes=4096, max_body_bytes=5000, body_timeout_s=5)
@@ -88,6 +89,47 @@ async def test_a_known_head_changes_nothing_that_anybody_sees(seed: int, monkeyp
     known = await _served(pieces)
     monkeypatch.setattr(server, "_MOST_HEADS", 0)
     assert await _served(pieces) == known
+
+
+async def _lived(service: str, pieces: list[bytes], dice: random.Random) -> tuple[Any, ...]:
+    """What becomes of it where time passes, the client does not read or leaves, or the server is to end."""
+    kitchen = SERVICES[service]()
+    client = MemoryConnection(protocol_class(kitchen, LIMITS), site)
+    for piece in pieces:
+        await client.send(piece)
+        match dice.choice(["go on"] * 12 + ["resume", "wait", "wait long", "hold", "take", "shutdown", "leave"]):
+            case "resume":
+                kitchen.resume.set()
+            case "wait" | "wait long" as wait:
+                client.loop.advance(9 if "long" in wait else 4)
+            case "hold":
+                client.transport.taking = False
+            case "take" if client.transport.unsent_bytes:
+                client.transport.take(client.transport.unsent_bytes)
+            case "shutdown" if not client.transport.closing:
+                client.protocol.shutdown()
+            case "leave":
+                kitchen.resume.set()  # nobody waits for what will not come
+                await client.leave()
+        await client.settle()
+    kitchen.resume.set()
+    await client.settle()
+    over = client.over
+    await client.leave()
+    heads = [(exchange.operation, list(exchange.headers)) for exchange in kitchen.exchanges]
+    return heads, kitchen.ends, re.sub(rb"req_\w+", b"req_", client.received), over, client.state.total_requests
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+@pytest.mark.parametrize("seed", range(25))
+async def test_nor_does_it_when_something_comes_between(
+    service: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever serves it, early or late, whole, streamed or not at all."""
+    pieces = _conversation(random.Random(seed))  # noqa: S311  # dice for a test
+    known = await _lived(service, pieces, random.Random(seed))  # noqa: S311  # likewise
+    monkeypatch.setattr(server, "_MOST_HEADS", 0)
+    assert known == await _lived(service, pieces, random.Random(seed))  # noqa: S311  # likewise
 
 
 @pytest.mark.parametrize("split", [False, True])
