@@ -40,7 +40,8 @@ class AttemptPace(TimeLimit, kw_only=True, eq=False):
         """See ``Pace``: the next piece must come before the idle limit."""
         self.client_is_slow = False
         due_s = self.limits.now_s() + self.patience.idle_s
-        self.due_s = min(self.deadline_s, due_s)
+        deadline_s = self.deadline_s
+        self.due_s = due_s if due_s < deadline_s else deadline_s  # noqa: FURB136  # min() takes four times as long
 
     def left_by_client(self) -> ClientGone:
         """What the client did not do in time; the limit has passed."""
