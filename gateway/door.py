@@ -4,7 +4,6 @@ import hashlib
 from itertools import chain
 from random import getrandbits
 from time import time_ns
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -45,7 +44,7 @@ class Introduction(Struct, frozen=True, gc=False):
     format_headers: tuple[tuple[str, str], ...]
 
 
-class Knock(NamedTuple):
+class Knock(Struct, frozen=True):
     """An arrival, whose it is, and the reason to refuse it."""
 
     arrival: Arrival

@@ -86,11 +86,12 @@ class Pipeline:
         the answer or inside it; only a cancellation that is neither a hang-up nor a shutdown goes on upwards.
         """
         rules = self.rules
-        arrival, identity, unwelcome = rules.door.arrive(exchange) if knock is None else knock(rules.door)
+        came = rules.door.arrive(exchange) if knock is None else knock(rules.door)
+        arrival, identity = came.arrival, came.identity
         journal = Journal(arrival)
         task = self._begun()
         try:
-            body = await self._body(exchange, journal, unwelcome)
+            body = await self._body(exchange, journal, came.refusal)
             request = journal.request = self._understood(exchange.operation, journal, body)
             route = rules.world.route_for(identity, request.model)
             journal.route = route.name

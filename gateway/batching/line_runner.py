@@ -108,11 +108,12 @@ class LineRunner:
 
 def knock(door: Door, exchange: LineExchange, batch: Batch, request_id: str) -> Knock:
     """Who a line is from: whose key the batch was made with, in the lowest class; nobody where it is another's now."""
-    arrival, identity, refusal = door.arrive(exchange, batch.record.key_sha256)
+    came = door.arrive(exchange, batch.record.key_sha256)
+    identity, refusal = came.identity, came.refusal
     if refusal is None and identity.tenant != batch.tenant:
         refusal = Unauthenticated("the key that the batch was made with is another tenant's now")
     precedence = Precedence(priority=_PRIORITY, weight=identity.precedence.weight)
-    return Knock(replace(arrival, id=request_id, precedence=precedence), identity, refusal)
+    return Knock(replace(came.arrival, id=request_id, precedence=precedence), identity, refusal)
 
 
 class _Tries:

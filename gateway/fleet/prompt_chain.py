@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from sys import getsizeof
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -106,7 +106,7 @@ class RunningChain:
         self._ends.append(self._cut_bytes)
 
 
-class _Session(NamedTuple):
+class _Session(Struct, frozen=True):
     """A conversation as it last was, and its chain up to there. ``text`` is the prompt of a completion."""
 
     opening: bytes

@@ -106,10 +106,9 @@ def test_without_keys_everybody_is_the_same_tenant() -> None:
 
 def test_who_is_refused_has_an_arrival_all_the_same(door: Door, make_exchange: Any, clock: Any) -> None:
     """A refusal at the door is recorded, under no tenant's name."""
-    arrival, _, refused = door.arrive(
-        make_exchange(operation=Operation.COMPLETION, headers=[(b"x-api-key", STRANGE_KEY)])
-    )
-    assert isinstance(refused, Unauthenticated)
+    knock = door.arrive(make_exchange(operation=Operation.COMPLETION, headers=[(b"x-api-key", STRANGE_KEY)]))
+    arrival = knock.arrival
+    assert isinstance(knock.refusal, Unauthenticated)
     assert ("", Operation.COMPLETION, clock.now_s(), clock.unix_s()) == (
         arrival.tenant,
         arrival.operation,
@@ -126,8 +125,8 @@ def test_an_arrival_knows_its_tenant_and_its_trace(door: Door, make_exchange: An
         (b"x-tenant", b"beta"),
         (b"traceparent", f"00-{trace_id}-b7ad6b7169203331-01".encode()),
     ]
-    arrival, _, refused = door.arrive(make_exchange(headers=headers))
-    assert (None, "acme", trace_id) == (refused, arrival.tenant, arrival.trace.trace_id)
+    knock = door.arrive(make_exchange(headers=headers))
+    assert (None, "acme", trace_id) == (knock.refusal, knock.arrival.tenant, knock.arrival.trace.trace_id)
 
 
 def test_a_key_opens_until_it_expires(clock: Any) -> None:
@@ -150,8 +149,8 @@ def test_request_ids_differ() -> None:
 def test_what_a_client_says_in_passing_arrives(make_exchange: Any, clock: Any) -> None:
     """What it calls the conversation, and by when it wants the answer."""
     headers = [(b"session-id", b"s-1"), (b"x-headrace-deadline-ms", b"2500")]
-    arrival, _, refused = Door({}, max_header_bytes=4096, clock=clock).arrive(make_exchange(headers=headers))
-    assert ("s-1", 2.5, None) == (arrival.session, arrival.deadline_s, refused)
+    knock = Door({}, max_header_bytes=4096, clock=clock).arrive(make_exchange(headers=headers))
+    assert ("s-1", 2.5, None) == (knock.arrival.session, knock.arrival.deadline_s, knock.refusal)
 
 
 def test_a_key_that_was_shown_before_is_known_by_its_digest(door: Door, make_exchange: Any) -> None:
