@@ -220,7 +220,8 @@ class _Server(uvicorn.Server):
             raise
         collect_less()
         if self._line_to_parent is not None:
-            await self._parent.open(self._line_to_parent)
+            if self._draining is None:  # else the parent has no use for it any more
+                await self._parent.open(self._line_to_parent)
             return
         for server in self.servers:
             for listening in server.sockets:

@@ -55,6 +55,7 @@ class Workers:
         self._drain_s = drain_s
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._lines: dict[int, asyncio.StreamWriter] = {}
+        self._starting: set[int] = set()
         self._served = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -123,16 +124,19 @@ class Workers:
             return NOT_STARTED
         reader, writer = await asyncio.open_unix_connection(sock=line)
         self._processes[worker], self._lines[worker] = process, writer
+        self._starting.add(worker)
         if self._stopping.is_set():
-            writer.write(DRAIN)
+            self._tell_all_that_start()
         try:
             with suppress(ConnectionError):  # it died: its exit code says the rest
                 if await reader.read(1) == SERVING:
+                    self._starting.discard(worker)
                     _log.info("worker %d serves (process %d)", worker, process.pid)
                     self._served.set()
             return await process.wait()
         finally:
             del self._processes[worker], self._lines[worker]
+            self._starting.discard(worker)
             writer.close()
 
     async def _start(self, worker: int, line: socket.socket) -> asyncio.subprocess.Process:
@@ -164,6 +168,7 @@ class Workers:
             _log.info("draining for up to %g s", self._drain_s)
             self._stopping.set()
             self._tell_all(DRAIN)
+            self._tell_all_that_start()
             patience_s = self._drain_s + LAST_PATIENCE_S
         else:
             self._tell_all(END_NOW)
@@ -173,6 +178,12 @@ class Workers:
     def _tell_all(self, word: bytes) -> None:
         for line in self._lines.values():
             line.write(word)
+
+    def _tell_all_that_start(self) -> None:
+        """By a signal: they listen to their line when they serve, and to load a model can take minutes."""
+        for worker in self._starting:
+            with suppress(ProcessLookupError):  # it has just ended
+                self._processes[worker].terminate()
 
     def _kill_all(self) -> None:
         for worker, process in self._processes.items():

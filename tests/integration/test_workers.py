@@ -56,6 +56,12 @@ def _run_dir(pid: int) -> Path:
     return Path(msgspec.json.decode(command.partition(b"--worker ")[2], type=Assignment).run_dir)
 
 
+def _children(pid: int) -> int:
+    """How many processes it has started that are there."""
+    parents = subprocess.run(["ps", "-ax", "-o", "ppid="], capture_output=True, check=True).stdout.split()
+    return parents.count(str(pid).encode())
+
+
 def _are_gone(pids: Iterable[int]) -> bool:
     return not any(sibling_metrics._is_alive(pid) for pid in pids)
 
@@ -172,6 +178,17 @@ async def test_a_second_signal_ends_all_now(start_workers: Any) -> None:
     assert 0 == await served.exit_code()
     assert MANY == len(served.rows())
     assert _are_gone(_pids(served).values())
+
+
+async def test_a_worker_that_still_starts_is_not_waited_for(start_process: Any, eventually: Eventually) -> None:
+    """It may have a model to load, which nobody will ask any more."""
+    served = await start_process(FAKE, HEADRACE_WORKERS="2")
+    await served.until_logged("worker 0 serves")
+    await eventually(lambda: _children(served.process.pid) == 2)
+    served.signal(signal.SIGTERM)
+    assert 0 == await served.exit_code()
+    assert "worker 1 serves" not in "".join(served.log)
+    assert "Traceback" not in "".join(served.log)
 
 
 async def test_a_reload_reaches_all(start_workers: Any) -> None:
